@@ -1,0 +1,30 @@
+/* Error texts as values. Formatting only: no errno, no "last error", no printing. */
+#include "core/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+fa4_status error_set(fa4_error *err, fa4_status status, const char *format, ...) {
+    if (err == NULL) return status;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    err->status = status;
+    return status;
+}
+
+fa4_status error_prefix(fa4_error *err, const char *format, ...) {
+    if (err == NULL) return FA4_INTERNAL;
+    char text[FA4_ERROR_TEXT_BYTES];
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (used >= 0 && (size_t)used < sizeof text)
+        snprintf(text + used, sizeof text - (size_t)used, ": %s", err->text);
+    memcpy(err->text, text, sizeof text);
+    err->text[sizeof err->text - 1] = '\0';
+    return (fa4_status)err->status;
+}

@@ -1,0 +1,402 @@
+/*
+ * fa4.h: FlashAttention-4 as a C library. The one public header; the LuaJIT FFI reads the same text.
+ *
+ * Data flows one way: a request (problem + schedule) becomes a plan, a device runs the plan on the caller's tensors,
+ * and a report says what happened. Coordinates (batch, position, head, dim, tile, block, lane) count from 0.
+ *
+ * Every call that can fail returns fa4_status and takes fa4_error *err last (NULL is allowed); err->text names the
+ * argument, the value it got and what is allowed. A context and what was made with it are used by one thread at a
+ * time; two contexts in two threads are independent.
+ */
+#ifndef FA4_H
+#define FA4_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FA4_API __attribute__((visibility("default")))
+#else
+#define FA4_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ------------------------------------------------------------------------------------------------- */
+
+typedef enum fa4_status {
+    FA4_OK = 0,
+    FA4_BAD_ARGUMENT = 1, /* a wrong argument: type, shape, stride, range */
+    FA4_UNSUPPORTED = 2,  /* a valid request that the chosen device cannot run */
+    FA4_BAD_FILE = 3,     /* a file's content is wrong, truncated or hostile */
+    FA4_IO = 4,           /* the system refused: open, read, write, rename */
+    FA4_NO_MEMORY = 5,
+    FA4_NO_DEVICE = 6, /* the device or a library that it needs is absent */
+    FA4_INTERRUPTED = 7,
+    FA4_DEVICE_ERROR = 8, /* the driver or the compiler reported an error */
+    FA4_FINDING = 9,      /* the emulator found a race, a deadlock or misuse */
+    FA4_INTERNAL = 10
+} fa4_status;
+
+enum { FA4_ERROR_TEXT_BYTES = 2048 };
+
+typedef struct fa4_error {
+    int32_t status;                   /* fa4_status of the failure */
+    char text[FA4_ERROR_TEXT_BYTES]; /* one or more lines, NUL-terminated */
+} fa4_error;
+
+/* "major.minor.patch"; static memory. */
+FA4_API const char *fa4_version(void);
+/* A short name such as "bad argument"; static memory. */
+FA4_API const char *fa4_status_name(int32_t status);
+
+/* ---- context ------------------------------------------------------------------------------------------------ */
+
+/* Worker threads, devices and byte accounts. Counted: tensors' storages keep their context alive. */
+typedef struct fa4_context fa4_context;
+
+typedef struct fa4_context_options {
+    int32_t threads; /* CPU workers; 0 = FA4_NUM_THREADS, else what affinity and cgroup quota allow */
+    const char *cpu; /* NULL = FA4_CPU, else the best; "scalar", "avx2", "avx512", "avx512_bf16" */
+} fa4_context_options;
+
+/* options may be NULL. Fails on an unknown or absent instruction set. */
+FA4_API fa4_status fa4_context_open(const fa4_context_options *options, fa4_context **context, fa4_error *err);
+FA4_API void fa4_context_close(fa4_context *context); /* NULL is allowed */
+
+/* The flag that long calls poll: a signal handler sets it to 1, the call returns FA4_INTERRUPTED, the caller clears it. */
+FA4_API volatile int32_t *fa4_context_interrupt(fa4_context *context);
+/* The progress of the running call in [0, 1], for a bar drawn by another thread; 0 when idle. */
+FA4_API double fa4_context_progress(const fa4_context *context);
+
+typedef struct fa4_memory {
+    int64_t host_bytes;    /* live tensor bytes in host memory */
+    int64_t device_bytes;  /* live tensor bytes on GPUs */
+    int64_t storages;      /* live storages */
+    int64_t host_bytes_max; /* the largest host_bytes so far */
+} fa4_memory;
+FA4_API void fa4_context_memory(const fa4_context *context, fa4_memory *memory);
+
+typedef struct fa4_cpu_info {
+    char model[64];    /* the CPU's own name */
+    char path[16];     /* the instruction set in use: "scalar", "avx2", "avx512", "avx512_bf16" */
+    char usable[64];   /* every path that can be forced here, space separated */
+    int32_t threads;   /* workers of this context */
+    int32_t cpus;      /* CPUs that affinity and cgroup quota allow */
+} fa4_cpu_info;
+FA4_API void fa4_context_cpu(const fa4_context *context, fa4_cpu_info *info);
+
+/* ---- tensors ------------------------------------------------------------------------------------------------ */
+
+typedef enum fa4_dtype { FA4_F16 = 0, FA4_BF16 = 1, FA4_F32 = 2, FA4_F64 = 3, FA4_I32 = 4 } fa4_dtype;
+
+/* "f16", "bf16", "f32", "f64", "i32"; NULL for another number. */
+FA4_API const char *fa4_dtype_name(int32_t dtype);
+/* Bytes of one element; 0 for another number. */
+FA4_API int64_t fa4_dtype_bytes(int32_t dtype);
+
+/* Reference-counted memory, 64-byte aligned, accounted in its context. */
+typedef struct fa4_storage fa4_storage;
+/* device: NULL or "cpu" for host memory, "cuda", "cuda:N". Memory is not touched. The count starts at 1. */
+FA4_API fa4_status fa4_storage_create(fa4_context *context, int64_t bytes, const char *device, fa4_storage **storage,
+                                      fa4_error *err);
+FA4_API void fa4_storage_retain(fa4_storage *storage);
+FA4_API void fa4_storage_release(fa4_storage *storage); /* frees at 0; NULL is allowed */
+/* Releases the memory at once; the handle stays valid until its count is 0, with data NULL. */
+FA4_API void fa4_storage_free(fa4_storage *storage);
+FA4_API void *fa4_storage_data(const fa4_storage *storage);   /* NULL once freed (or when it holds 0 bytes) */
+FA4_API int32_t fa4_storage_freed(const fa4_storage *storage); /* 1 after fa4_storage_free */
+FA4_API int64_t fa4_storage_bytes(const fa4_storage *storage);
+/* Copies bytes between host memory and a storage's memory, whichever device it is on. */
+FA4_API fa4_status fa4_storage_write(fa4_storage *storage, int64_t offset, const void *host, int64_t bytes, fa4_error *err);
+FA4_API fa4_status fa4_storage_read(const fa4_storage *storage, int64_t offset, void *host, int64_t bytes, fa4_error *err);
+
+enum { FA4_RANK_MAX = 8 };
+
+/* A view of memory; a plain value that owns nothing. Host memory unless `device` is 1. */
+typedef struct fa4_tensor {
+    void *data;                     /* element 0; NULL is allowed for an empty tensor */
+    int32_t dtype;                  /* fa4_dtype */
+    int32_t rank;                   /* 0..8 */
+    int32_t device;                 /* 0 host, 1 CUDA device memory */
+    int32_t device_index;           /* CUDA ordinal */
+    int64_t shape[FA4_RANK_MAX];
+    int64_t strides[FA4_RANK_MAX]; /* in elements; 0 and negative allowed for reading */
+} fa4_tensor;
+
+/* Elements of a shape, checked against overflow of the byte size. */
+FA4_API fa4_status fa4_shape_elements(const int64_t *shape, int32_t rank, int32_t dtype, int64_t *elements, fa4_error *err);
+/* Sets every element to value (rounded to nearest even). */
+FA4_API fa4_status fa4_tensor_fill(const fa4_tensor *tensor, double value, fa4_error *err);
+/* Copies with conversion; shapes must be equal, destination elements distinct. f64 -> f32 -> 16 bit rounds once, to nearest even. */
+FA4_API fa4_status fa4_tensor_copy(const fa4_tensor *destination, const fa4_tensor *source, fa4_error *err);
+FA4_API fa4_status fa4_tensor_get(const fa4_tensor *tensor, const int64_t *index, double *value, fa4_error *err);
+FA4_API fa4_status fa4_tensor_set(const fa4_tensor *tensor, const int64_t *index, double value, fa4_error *err);
+
+typedef enum fa4_random { FA4_RANDOM_NORMAL = 0, FA4_RANDOM_UNIFORM = 1 } fa4_random;
+/* Fills with Philox numbers of (seed, flat index): the same bits on every machine. Normal: mean 0, deviation scale. Uniform: [-scale, scale). */
+FA4_API fa4_status fa4_tensor_random(const fa4_tensor *tensor, int32_t distribution, uint64_t seed, double scale, fa4_error *err);
+
+/* ---- files -------------------------------------------------------------------------------------------------- */
+
+/* A file read whole and checked: named tensors and string metadata. */
+typedef struct fa4_file fa4_file;
+
+/* By content: .npy, .npz, safetensors. map != 0 maps safetensors and .npy privately instead of reading (truncating the file underneath is undefined). */
+FA4_API fa4_status fa4_file_open(fa4_context *context, const char *path, int32_t map, fa4_file **file, fa4_error *err);
+FA4_API void fa4_file_close(fa4_file *file); /* NULL is allowed; storages taken from it live on */
+FA4_API const char *fa4_file_kind(const fa4_file *file); /* "npy", "npz", "safetensors" */
+FA4_API int64_t fa4_file_count(const fa4_file *file);
+FA4_API const char *fa4_file_name(const fa4_file *file, int64_t i); /* tensor i; "" for .npy; NULL out of range */
+/* Tensor i as a view, and a new reference to its storage (release it). */
+FA4_API fa4_status fa4_file_tensor(const fa4_file *file, int64_t i, fa4_tensor *tensor, fa4_storage **storage, fa4_error *err);
+FA4_API int64_t fa4_file_metadata_count(const fa4_file *file);
+FA4_API const char *fa4_file_metadata_key(const fa4_file *file, int64_t i);
+FA4_API const char *fa4_file_metadata_value(const fa4_file *file, int64_t i);
+
+typedef struct fa4_named_tensor {
+    const char *name;
+    fa4_tensor tensor;
+} fa4_named_tensor;
+typedef struct fa4_metadata {
+    const char *key;
+    const char *value;
+} fa4_metadata;
+/* Kind by the path's ending (.npy: exactly one tensor; .npz; .safetensors). Written beside and renamed. */
+FA4_API fa4_status fa4_file_write(const char *path, const fa4_named_tensor *tensors, int64_t count, const fa4_metadata *metadata,
+                                  int64_t metadata_count, fa4_error *err);
+/* Any bytes, written beside and renamed (JSON, CSV, SVG). */
+FA4_API fa4_status fa4_file_write_bytes(const char *path, const char *bytes, int64_t count, fa4_error *err);
+
+/* ---- the request: problem and schedule ------------------------------------------------------------------------ */
+
+typedef enum fa4_mask_kind {
+    FA4_MASK_FULL = 0,
+    FA4_MASK_CAUSAL = 1,   /* j <= i + Skv - Sq */
+    FA4_MASK_WINDOW = 2,   /* left, right: inclusive, relative to that diagonal; negative = unbounded */
+    FA4_MASK_PREFIX = 3,   /* j < length, else causal */
+    FA4_MASK_DOCUMENT = 4, /* data: Skv ids; query i has position i + Skv - Sq; equal ids see each other */
+    FA4_MASK_BITS = 5,     /* data: bit j % 32 of word j / 32 of row i, see fa4_mask_node.per_head */
+    FA4_MASK_ALL_OF = 6,   /* combinations take the `operands` nodes before them (postfix order) */
+    FA4_MASK_ANY_OF = 7,
+    FA4_MASK_NONE_OF = 8
+} fa4_mask_kind;
+
+enum { FA4_MASK_NODES_MAX = 32 };
+
+typedef struct fa4_mask_node {
+    int32_t kind;     /* fa4_mask_kind */
+    int32_t operands; /* combinations: how many, >= 1 */
+    int64_t left, right; /* window */
+    int64_t length;      /* prefix */
+    int64_t data_offset; /* document, bits: first 32-bit word in the request's mask_data */
+    int32_t per_head;    /* bits: rows are stored [batch or 1][query head or 1][Sq][4 * ceil(Skv / 128)] words */
+    int32_t per_batch;
+} fa4_mask_node;
+
+typedef struct fa4_problem {
+    int64_t batch, seqlen_q, seqlen_kv;
+    int32_t heads_q, heads_kv;
+    int32_t dim, dim_v;
+    int32_t dtype;   /* of q, k, v: f16, bf16, f32 */
+    int32_t lse;     /* 1: LSE is asked for */
+    double scale;    /* any finite number */
+    double soft_cap; /* 0 = off, else finite and > 0 */
+    int32_t mask_nodes;
+    int32_t reserved; /* 0 */
+    fa4_mask_node mask[FA4_MASK_NODES_MAX]; /* postfix; 0 nodes = full */
+} fa4_problem;
+
+typedef enum fa4_row_max { FA4_ROW_MAX_EACH_BLOCK = 0, FA4_ROW_MAX_FIRST_BLOCK = 1 } fa4_row_max;
+typedef enum fa4_kv_order { FA4_KV_REVERSE = 0, FA4_KV_FORWARD = 1, FA4_KV_SINK_FIRST = 2 } fa4_kv_order;
+typedef enum fa4_tile_order { FA4_ORDER_LINEAR = 0, FA4_ORDER_LPT = 1, FA4_ORDER_LIST = 2 } fa4_tile_order;
+
+/* How to compute. fa4_schedule_default fills it; -1 in a field means "what a specialist would choose". */
+typedef struct fa4_schedule {
+    double rescale_threshold;    /* log2 units: f16 0..15, others 0..100 */
+    int32_t row_max;             /* fa4_row_max */
+    int32_t kv_order;            /* fa4_kv_order */
+    int32_t exp2_emulated_pairs; /* polynomial pairs of every 8, 0..8 */
+    int32_t exp2_first_fragment; /* first 32-column fragment that may use the polynomial, 0..3 */
+    int32_t p_split;             /* keys in the first part of P: a multiple of 16, 16..112 */
+    int32_t tile_order;          /* fa4_tile_order */
+    int64_t l2_bytes;            /* LPT grouping, > 0 */
+    int32_t workers;             /* CTAs, or CPU threads' task lists; 0 = the device's */
+    int32_t threads;             /* CPU threads; 0 = the context's */
+    int32_t gqa_packing;         /* 1: pack when heads_q / heads_kv divides tile_rows */
+    int32_t tile_rows, tile_keys;       /* 128, 128 (sm_90a: 192 rows for dim 64) */
+    int32_t q_stages, kv_stages;        /* shared-memory pipeline depths */
+    int32_t registers_softmax, registers_correction, registers_other; /* a thread */
+    int32_t order_barrier;       /* 1: softmax warpgroups take turns (S0/S1) */
+    int32_t integer_reference;   /* 1: the reference is a whole number of log2 units */
+    int32_t kv_splits;           /* parts of the key range, combined in order; 1 = none */
+    int32_t sms;                 /* emulator: resident CTAs; 0 = the device's */
+    int32_t counters;            /* 1: the report's counters are wanted (GPU: a build of its own) */
+    int32_t reserved;            /* 0 */
+} fa4_schedule;
+
+typedef struct fa4_request {
+    const char *device; /* NULL or "auto", "cpu", "cuda", "cuda:N", "emu", "emu:sm_100a", "emu:sm_90a" */
+    fa4_problem problem;
+    fa4_schedule schedule;
+    const int32_t *mask_data; /* borrowed for the call */
+    int64_t mask_words;
+} fa4_request;
+
+/* Every field of schedule set to "choose for me". */
+FA4_API void fa4_schedule_default(fa4_schedule *schedule);
+
+/* ---- plan ------------------------------------------------------------------------------------------------------- */
+
+typedef enum fa4_backend {
+    FA4_BACKEND_CPU = 0,
+    FA4_BACKEND_CUDA_SM100 = 1,
+    FA4_BACKEND_CUDA_SM90 = 2,
+    FA4_BACKEND_EMU_SM100 = 3,
+    FA4_BACKEND_EMU_SM90 = 4
+} fa4_backend;
+
+typedef enum fa4_mask_class {
+    FA4_CLASS_FULL = 0,     /* only the tail of the keys is masked */
+    FA4_CLASS_CAUSAL = 1,   /* row i sees keys [0, i + Skv - Sq] */
+    FA4_CLASS_INTERVAL = 2, /* row i sees keys [row_lo[i], row_hi[i]) */
+    FA4_CLASS_BITS = 3      /* partial blocks have bit tiles */
+} fa4_mask_class;
+
+/* One visited key block of a tile, in visiting order. */
+typedef struct fa4_block {
+    int32_t key_block; /* keys [key_block * tile_keys, ...) */
+    int32_t mask;      /* -1 full, -2 partial by the row intervals, >= 0 the bit tile */
+} fa4_block;
+
+/* The visited blocks of one query tile. */
+typedef struct fa4_block_list {
+    int64_t first;   /* index of its first fa4_block */
+    int32_t count;   /* visited */
+    int32_t partial; /* of those, masked */
+} fa4_block_list;
+
+/* A unit of work: one tile (cpu, sm_90a) or two neighbouring tiles (sm_100a) of one head. */
+typedef struct fa4_task {
+    int32_t batch;
+    int32_t head;       /* key head when packed, else query head */
+    int32_t tile;       /* first query tile */
+    int32_t tiles;      /* 1 or 2 */
+    int32_t worker;     /* who runs it; -1 = whoever is free */
+    int32_t split;      /* part of the key range, 0 .. kv_splits - 1 */
+    int64_t blocks;     /* visited key blocks (of the union, for two tiles) */
+} fa4_task;
+
+/* What follows from problem and schedule: read-only, no pointers; everything after it lies in the same allocation. */
+typedef struct fa4_plan_header {
+    int64_t bytes;        /* of the whole plan */
+    uint64_t hash;        /* of everything but this field */
+    int32_t backend;      /* fa4_backend */
+    int32_t mask_class;   /* fa4_mask_class */
+    fa4_problem problem;
+    fa4_schedule schedule; /* resolved: nothing is -1 */
+    float scale_log2;      /* |scale| * log2(e); 2^-100 when scale is 0 */
+    int32_t scale_negative; /* 1: scores are negated */
+    int32_t group;         /* heads_q / heads_kv */
+    int32_t packed;        /* 1: rows are (position, head in group) */
+    int32_t heads;         /* heads that tasks name: heads_kv when packed, else heads_q */
+    int32_t positions;     /* query positions of one tile: tile_rows / group when packed */
+    int64_t tiles_per_head; /* query tiles of one (batch, head) */
+    int64_t blocks_per_row; /* key blocks in all */
+    int64_t map_batches, map_heads; /* block lists are [map_batches][map_heads][tiles_per_head]; 1 = shared by all */
+    int64_t list_count, list_offset;      /* fa4_block_list; offsets in bytes from the plan's start */
+    int64_t block_count, block_offset;    /* fa4_block */
+    int64_t task_count, task_offset;      /* fa4_task, in the order of the schedule */
+    int64_t row_count, row_lo_offset, row_hi_offset; /* int32_t per query position (class interval), else 0 */
+    int64_t bit_tile_count, bit_tile_offset;         /* uint32_t [128][4] each, by tile row */
+    int64_t mask_word_count, mask_word_offset;       /* the request's mask_data */
+    int64_t smem_bytes, tmem_columns, registers;     /* of one CTA; 0 on the CPU */
+    char device[32];  /* "cpu", "emu:sm_100a", ... */
+    char variant[96]; /* the kernel's name; "" on the CPU */
+} fa4_plan_header;
+
+typedef struct fa4_plan fa4_plan;
+
+/* Checks the request and derives everything. FA4_UNSUPPORTED carries the reason and the nearest supported value. */
+FA4_API fa4_status fa4_plan_create(fa4_context *context, const fa4_request *request, fa4_plan **plan, fa4_error *err);
+FA4_API void fa4_plan_destroy(fa4_plan *plan); /* NULL is allowed */
+FA4_API const fa4_plan_header *fa4_plan_get(const fa4_plan *plan);
+/* A copy whose tasks run in another order: order[i] is the old index of the i-th task (a permutation, checked); workers is NULL or one worker per
+   task of the new order. Returns it in *reordered. */
+FA4_API fa4_status fa4_plan_reorder(const fa4_plan *plan, const int64_t *order, const int32_t *workers, fa4_plan **reordered, fa4_error *err);
+/* 1 when row (query) i of head and batch sees key j, by the plan's mask; 0 when not or out of range. */
+FA4_API int32_t fa4_plan_visible(const fa4_plan *plan, int64_t batch, int64_t head_q, int64_t i, int64_t j);
+
+/* ---- run -------------------------------------------------------------------------------------------------------- */
+
+typedef struct fa4_tensors {
+    fa4_tensor q;   /* (batch, seqlen_q,  heads_q,  dim),   last axis contiguous */
+    fa4_tensor k;   /* (batch, seqlen_kv, heads_kv, dim)   */
+    fa4_tensor v;   /* (batch, seqlen_kv, heads_kv, dim_v) */
+    fa4_tensor o;   /* (batch, seqlen_q,  heads_q,  dim_v), dtype of q, or f32 for 16-bit inputs (then not rounded) */
+    fa4_tensor lse; /* (batch, heads_q, seqlen_q), f32, natural log; ignored when the problem's lse is 0 */
+} fa4_tensors;
+
+/* What happened, by count. Meanings: README, "Report". Sums over heads, except the two maxima. */
+typedef struct fa4_counters {
+    int64_t tiles, blocks_visited, blocks_skipped, blocks_partial;
+    int64_t row_steps, rescaled_rows, spared_rows;
+    int64_t warp_steps, rescaled_warps;
+    int64_t exp2_hardware, exp2_polynomial;
+    int64_t max_fixups;
+    double exponent_max; /* log2 units; -inf when nothing was computed */
+    double p_max;
+} fa4_counters;
+
+typedef struct fa4_report {
+    fa4_counters total;
+    double time_us; /* device time of the attention itself */
+    double flops;   /* 4 * visible (query, key) pairs * (dim + dim_v) / 2 */
+    double tflops;
+    double bytes;   /* read and written at least once */
+    uint64_t plan_hash;
+    int32_t threads; /* host threads that worked */
+    int32_t workers; /* CTAs, or threads */
+    int32_t heads;   /* heads that counters were kept for: plan heads */
+    int32_t findings; /* emulator */
+    char device[96]; /* what ran: "cpu", "cuda:0 NVIDIA H200", "emu:sm_100a" */
+    char path[32];   /* instruction set, or kernel architecture */
+    char variant[96];
+} fa4_report;
+
+/* Runs the plan. report may be NULL; per_head is NULL or holds plan heads entries. Nothing is written when an argument is wrong. */
+FA4_API fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
+                           fa4_counters *per_head, fa4_error *err);
+/* FA4_OK when `device` can be used; else FA4_NO_DEVICE with the reason (what is missing, what it would enable). */
+FA4_API fa4_status fa4_device_check(fa4_context *context, const char *device, fa4_error *err);
+
+/* ---- reference and validation ----------------------------------------------------------------------------------- */
+
+/* Plain loops in double, sharing no code with any backend. o: (batch, seqlen_q, heads_q, dim_v) f64 or f32; lse: f64 or f32, or data NULL. */
+FA4_API fa4_status fa4_reference(fa4_context *context, const fa4_request *request, const fa4_tensors *tensors, fa4_error *err);
+
+typedef struct fa4_validation {
+    int32_t pass;
+    int32_t worst_kind;  /* 0 none, 1 an element of o, 2 an element of lse */
+    double o_error;      /* largest |O - ref| */
+    double naive_error;  /* the same for the naive computation in the input's dtype; 0 for f32 */
+    double floor;
+    double ratio;        /* o_error / (naive_error + floor); 0 for f32 */
+    double bound;        /* largest |O - ref| / (its own bound) */
+    double lse_error;    /* largest |LSE - ref| / max(1, |ref|) */
+    double o_rms_error;  /* root mean square of O - ref over root mean square of ref */
+    int64_t worst[4];    /* (batch, position, head, dim), or (batch, head, position, 0) */
+    double worst_got, worst_want;
+} fa4_validation;
+
+/* Compares tensors->o and ->lse with the reference; tolerances as in the README, "Validation". */
+FA4_API fa4_status fa4_validate(fa4_context *context, const fa4_request *request, const fa4_tensors *tensors, fa4_validation *result,
+                                fa4_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
