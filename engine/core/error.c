@@ -18,13 +18,17 @@ fa4_status error_set(fa4_error *err, fa4_status status, const char *format, ...)
 fa4_status error_prefix(fa4_error *err, const char *format, ...) {
     if (err == NULL) return FA4_INTERNAL;
     char text[FA4_ERROR_TEXT_BYTES];
+    memcpy(text, err->text, sizeof text);
     va_list args;
     va_start(args, format);
-    int used = vsnprintf(text, sizeof text, format, args);
+    int used = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    if (used >= 0 && (size_t)used < sizeof text)
-        snprintf(text + used, sizeof text - (size_t)used, ": %s", err->text);
-    memcpy(err->text, text, sizeof text);
-    err->text[sizeof err->text - 1] = '\0';
+    size_t at = used < 0 ? 0 : (size_t)used < sizeof text ? (size_t)used : sizeof text - 1;
+    size_t room = sizeof text - at;
+    if (room > 3) {
+        memcpy(err->text + at, ": ", 2);
+        memcpy(err->text + at + 2, text, room - 2);
+        err->text[sizeof err->text - 1] = '\0';
+    }
     return (fa4_status)err->status;
 }
