@@ -1,0 +1,95 @@
+/* SIGINT and SIGTERM. Debian's LuaJIT does not poll hooks in compiled code, so an interrupt is three things at once: a hook for
+ * interpreted Lua, the engine's flag for a running call, and a second Ctrl-C that ends the process. */
+#include "host/host.h"
+
+#include <signal.h>
+#include <string.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What a signal handler must reach can only be static. */
+static lua_State *volatile signal_state;
+static volatile int32_t *volatile signal_flag;
+static volatile sig_atomic_t signal_count;
+static volatile sig_atomic_t signal_prompt;
+static struct termios signal_terminal;
+static volatile sig_atomic_t signal_terminal_saved;
+
+static void raise_interrupt(lua_State *L, lua_Debug *record) {
+    (void)record;
+    // The hook stays armed, so that a pcall in a loop cannot swallow the interrupt; host_signals_clear disarms it.
+    luaL_error(L, "interrupted");
+}
+
+static void leave(int code) {
+    if (signal_terminal_saved) tcsetattr(STDIN_FILENO, TCSANOW, &signal_terminal);
+    _exit(code);
+}
+
+static void on_interrupt(int number) {
+    static const char hint[] = "\nstill running; Ctrl-C once more leaves fa4\n";
+    (void)number;
+    signal_count++;
+    if (!signal_prompt && signal_count > 1) leave(HOST_INTERRUPTED);
+    if (signal_prompt && signal_count > 3) leave(HOST_INTERRUPTED);
+    if (signal_prompt && signal_count == 3) {
+        ssize_t ignored = write(STDERR_FILENO, hint, sizeof hint - 1);
+        (void)ignored;
+    }
+    if (signal_flag) *signal_flag = 1;
+    lua_sethook(signal_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+
+static void on_terminate(int number) {
+    (void)number;
+    leave(HOST_TERMINATED);
+}
+
+static void install(int number, void (*handler)(int)) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler; // no SA_RESTART: a read of a line must come back
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+void host_signals_install(lua_State *L) {
+    signal_state = L;
+    install(SIGINT, on_interrupt);
+    install(SIGTERM, on_terminate);
+    // A reader that went away ends us quietly, whatever the parent had set.
+    install(SIGPIPE, SIG_DFL);
+}
+
+void host_signals_prompt(bool on) { signal_prompt = on; }
+
+void host_signals_watch(volatile int32_t *flag) {
+    signal_flag = flag;
+    if (flag && signal_count > 0) *flag = 1;
+}
+
+bool host_signals_interrupted(void) { return signal_count > 0; }
+
+void host_signals_clear(lua_State *L) {
+    // Blocked meanwhile: an interrupt in between would leave a hook without a count.
+    sigset_t interrupt, before;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &before);
+    lua_sethook(L, NULL, 0, 0);
+    if (signal_flag) *signal_flag = 0;
+    signal_count = 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+void host_signals_remove(void) {
+    install(SIGINT, SIG_DFL);
+    install(SIGTERM, SIG_DFL);
+    signal_flag = NULL;
+    signal_state = NULL;
+}
+
+void host_signals_save_terminal(void) {
+    signal_terminal_saved = tcgetattr(STDIN_FILENO, &signal_terminal) == 0;
+}

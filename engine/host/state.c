@@ -1,0 +1,152 @@
+/* The Lua state: embedded modules, the module fa4.host, and calls whose errors are printed with a traceback. */
+#include "host/host.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- embedded modules ---- */
+
+/* A searcher as package.loaders wants it: the loader, or why there is none. */
+static int search_embedded(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    for (int i = 0; i < host_module_count; i++) {
+        const host_module *m = &host_modules[i];
+        if (strcmp(name, m->name) != 0) continue;
+        if (luaL_loadbufferx(L, m->source, m->size, m->chunk, "t") != 0) return lua_error(L);
+        return 1;
+    }
+    lua_pushfstring(L, "\n\tno module '%s' inside the executable", name);
+    return 1;
+}
+
+/* After package.preload, before the path: an installed module of another version must not mix in. */
+static void add_searcher(lua_State *L) {
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "loaders");
+    for (int i = (int)lua_objlen(L, -1); i >= 2; i--) {
+        lua_rawgeti(L, -1, i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_pushcfunction(L, search_embedded);
+    lua_rawseti(L, -2, 2);
+    lua_pop(L, 2);
+}
+
+/* ---- the module fa4.host ---- */
+
+/* watch(flag): flag is the cdata pointer that fa4_context_interrupt returned, or nil. */
+static int host_watch(lua_State *L) {
+    volatile int32_t *flag = NULL;
+    if (!lua_isnoneornil(L, 1)) {
+        const void *payload = lua_topointer(L, 1); // of a pointer cdata: where the pointer is stored
+        if (!payload || lua_type(L, 1) <= LUA_TTHREAD) return luaL_argerror(L, 1, "expected a pointer from the FFI");
+        memcpy(&flag, payload, sizeof flag);
+    }
+    host_signals_watch(flag);
+    return 0;
+}
+
+static int host_clear_interrupt(lua_State *L) {
+    host_signals_clear(L);
+    return 0;
+}
+
+static int host_interrupted(lua_State *L) {
+    lua_pushboolean(L, host_signals_interrupted());
+    return 1;
+}
+
+static int host_prompt(lua_State *L) {
+    host_signals_prompt(lua_toboolean(L, 1));
+    return 0;
+}
+
+static int host_is_terminal(lua_State *L) {
+    lua_pushboolean(L, isatty((int)luaL_checkinteger(L, 1)));
+    return 1;
+}
+
+static int open_host(lua_State *L) {
+    static const luaL_Reg functions[] = {{"watch", host_watch},
+                                         {"clear_interrupt", host_clear_interrupt},
+                                         {"interrupted", host_interrupted},
+                                         {"prompt", host_prompt},
+                                         {"is_terminal", host_is_terminal},
+                                         {NULL, NULL}};
+    lua_newtable(L);
+    luaL_setfuncs(L, functions, 0);
+    host_line_register(L);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_setfield(L, -2, "executable");
+    lua_pushstring(L, FA4_VERSION_TEXT);
+    lua_setfield(L, -2, "version");
+    return 1;
+}
+
+void host_state_fill(lua_State *L, const char *executable) {
+    lua_gc(L, LUA_GCSTOP, 0);
+    luaL_openlibs(L);
+    add_searcher(L);
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "preload");
+    lua_pushstring(L, executable);
+    lua_pushcclosure(L, open_host, 1);
+    lua_setfield(L, -2, "fa4.host");
+    lua_pop(L, 2);
+    lua_gc(L, LUA_GCRESTART, 0);
+}
+
+/* ---- calls ---- */
+
+/* Turns any error value into {text =, kind =}; the text ends with a traceback. */
+static int describe_error(lua_State *L) {
+    lua_settop(L, 1);
+    lua_newtable(L);
+    if (lua_istable(L, 1)) {
+        lua_getfield(L, 1, "kind");
+        lua_setfield(L, 2, "kind");
+    }
+    if (lua_isnil(L, 1)) {
+        lua_pushliteral(L, "(error without a message)");
+    } else if (lua_isstring(L, 1)) {
+        lua_pushvalue(L, 1);
+    } else if (luaL_callmeta(L, 1, "__tostring") && lua_isstring(L, -1)) {
+        // The object's own words are on top.
+    } else {
+        lua_pushfstring(L, "(error object: a %s)", luaL_typename(L, 1));
+    }
+    luaL_traceback(L, L, lua_tostring(L, -1), 1);
+    lua_setfield(L, 2, "text");
+    lua_settop(L, 2);
+    return 1;
+}
+
+/* Prints the error on top of the stack, a string or describe_error's table, and pops it. */
+static int report(lua_State *L) {
+    int code = HOST_FAILED;
+    if (lua_istable(L, -1)) {
+        lua_getfield(L, -1, "kind");
+        if (lua_isstring(L, -1) && strcmp(lua_tostring(L, -1), "device") == 0) code = HOST_NO_DEVICE;
+        lua_pop(L, 1);
+        lua_getfield(L, -1, "text");
+        lua_remove(L, -2);
+    }
+    if (host_signals_interrupted()) code = HOST_INTERRUPTED;
+    const char *text = lua_tostring(L, -1);
+    fflush(stdout);
+    fprintf(stderr, "fa4: %s\n", text ? text : "error without a message");
+    lua_pop(L, 1);
+    return code;
+}
+
+int host_call(lua_State *L, int arguments, int results) {
+    int base = lua_gettop(L) - arguments;
+    lua_pushcfunction(L, describe_error);
+    lua_insert(L, base);
+    int status = lua_pcall(L, arguments, results, base);
+    lua_remove(L, base);
+    return status == 0 ? HOST_OK : report(L);
+}
+
+int host_report_load(lua_State *L) { return report(L); }
