@@ -1,0 +1,59 @@
+/* The mbarriers and named barriers of the kernels, written once: the kernel's struct, its set-up and the tables that the emulator
+ * and Lua print are expanded from these lists. Plain C. Counts are arrivals per phase of one barrier. */
+#ifndef FA4_KERNELS_BARRIERS_H
+#define FA4_KERNELS_BARRIERS_H
+
+#include "params.h"
+
+/* Roles, as bits: several may arrive at one barrier. */
+#define FWD_ROLES(_)                                                                               \
+    _(LOAD, 1, "load")                                                                             \
+    _(MMA, 2, "mma")                                                                               \
+    _(SOFTMAX, 4, "softmax")                                                                       \
+    _(CORRECTION, 8, "correction")                                                                 \
+    _(STORE, 16, "store")                                                                          \
+    _(SCHEDULE, 32, "schedule")
+
+enum {
+#define FWD_ROLE(name, bit, text) FWD_ROLE_##name = bit,
+    FWD_ROLES(FWD_ROLE)
+#undef FWD_ROLE
+    FWD_ROLE_ALL = 63
+};
+
+/* A pipe is a pair of barrier arrays, <name>.full[copies] and behind it <name>.empty[copies]; an event is one array. They lie in
+ * this order, 8 bytes each, from the start of the barrier block. V is an FwdVariant: what depends on it is written out.
+ *
+ * sm_100a. `empty` of q_load and kv_load, s_ready and o_ready are arrivals of tcgen05.commit; `full` of the two loads also waits for
+ * the bytes that TMA brings. corr_empty is the chapter's softmax_corr.empty: its other half is the named barrier row_stats. `task`
+ * passes a task from the schedule warp to everyone, one arrival a warp (8 softmax, 4 correction, load, mma, store). s_order is idle
+ * unless the variant has the order barrier. With max-free blocks the softmax warps rescale O themselves, so p_o_rescale counts them alone. */
+// clang-format off
+#define FWD_SM100_BARRIERS(V, PIPE, EVENT)                                                                                         \
+    /*    name         copies          arrives                 count                       waits                      count */     \
+    PIPE (q_load,      (V).q_stages,   FWD_ROLE_LOAD,          1,                          FWD_ROLE_MMA,              1)           \
+    PIPE (kv_load,     (V).kv_stages,  FWD_ROLE_LOAD,          1,                          FWD_ROLE_MMA,              1)           \
+    EVENT(s_ready,     (V).q_stages,   FWD_ROLE_MMA,           1,                          FWD_ROLE_SOFTMAX)                       \
+    EVENT(p_o_rescale, (V).q_stages,   FWD_SM100_RESCALERS(V), FWD_SM100_RESCALE_COUNT(V), FWD_ROLE_MMA)                           \
+    EVENT(p_ready_2,   (V).q_stages,   FWD_ROLE_SOFTMAX,       128,                        FWD_ROLE_MMA)                           \
+    EVENT(o_ready,     (V).q_stages,   FWD_ROLE_MMA,           1,                          FWD_SM100_EPILOGUE(V))                  \
+    EVENT(corr_empty,  (V).q_stages,   FWD_ROLE_CORRECTION,    128,                        FWD_ROLE_SOFTMAX)                       \
+    PIPE (corr_epi,    (V).q_stages,   FWD_SM100_EPILOGUE(V),  128,                        FWD_ROLE_STORE,            32)          \
+    PIPE (task,        2,              FWD_ROLE_SCHEDULE,      1,                          FWD_ROLE_ALL & ~FWD_ROLE_SCHEDULE, 15)  \
+    EVENT(s_order,     (V).q_stages,   FWD_ROLE_SOFTMAX,       128,                        FWD_ROLE_SOFTMAX)
+
+/* Hardware named barriers: first id, ids, threads, who arrives, who waits. Without packing row_stats pairs warp w of softmax stage i
+ * with warp w of the correction role, id 1 + 4 * i + w; packed, whole warpgroups, id 1 + i. */
+#define FWD_SM100_NAMED(V, NAMED)                                                                                        \
+    /*    name       first  ids                                        threads                  arrives           waits */ \
+    NAMED(all,       0,     1,                                         512,                     FWD_ROLE_ALL,     FWD_ROLE_ALL) \
+    NAMED(row_stats, 1,     ((V).packed ? 1 : 4) * (V).q_stages,       (V).packed ? 256 : 64,   FWD_ROLE_SOFTMAX, FWD_ROLE_CORRECTION)
+// clang-format on
+
+#define FWD_SM100_RESCALERS(V)                                                                     \
+    ((V).row_max == FWD_FIRST_BLOCK ? FWD_ROLE_SOFTMAX : FWD_ROLE_SOFTMAX | FWD_ROLE_CORRECTION)
+#define FWD_SM100_RESCALE_COUNT(V) ((V).row_max == FWD_FIRST_BLOCK ? 128 : 256)
+#define FWD_SM100_EPILOGUE(V)                                                                      \
+    ((V).epilogue == FWD_EPILOGUE_SOFTMAX ? FWD_ROLE_SOFTMAX : FWD_ROLE_CORRECTION)
+
+#endif
