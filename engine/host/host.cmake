@@ -53,3 +53,9 @@ else()
 endif()
 
 include(${FA4_HOST_DIR}/install.cmake)
+
+# Drives the prompt on a pseudo-terminal, for spec/repl_spec.lua.
+add_executable(fa4_pty spec/support/pty.c)
+target_compile_definitions(fa4_pty PRIVATE _GNU_SOURCE)
+target_link_libraries(fa4_pty PRIVATE util)
+set_target_properties(fa4_pty PROPERTIES OUTPUT_NAME pty RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -43,9 +43,10 @@ void host_signals_remove(void);
 void host_signals_prompt(bool on);
 /* The engine's flag that an interrupt also sets: fa4_context_interrupt. NULL: none. */
 void host_signals_watch(volatile int32_t *flag);
-/* Has an interrupt come since the last clear? */
+/* At the prompt: a chunk starts or has ended. Forgets an interrupt that came before. */
+void host_signals_running(lua_State *L, bool on);
+/* Has an interrupt come, and not been forgotten? */
 bool host_signals_interrupted(void);
-void host_signals_clear(lua_State *L);
 /* The terminal's settings as they are now are restored when a signal ends the process. */
 void host_signals_save_terminal(void);
 

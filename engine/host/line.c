@@ -58,8 +58,9 @@ static int read_plain(lua_State *L, const char *prompt, bool show) {
     char *text = NULL;
     size_t capacity = 0;
     if (show) {
-        fputs(prompt, stdout);
-        fflush(stdout);
+        FILE *stream = isatty(STDOUT_FILENO) ? stdout : stderr;
+        fputs(prompt, stream);
+        fflush(stream);
     }
     errno = 0;
     ssize_t length = getline(&text, &capacity, stdin);

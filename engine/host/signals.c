@@ -13,12 +13,13 @@ static lua_State *volatile signal_state;
 static volatile int32_t *volatile signal_flag;
 static volatile sig_atomic_t signal_count;
 static volatile sig_atomic_t signal_prompt;
+static volatile sig_atomic_t signal_running; /* does Lua run that an interrupt should stop? At an idle prompt it does not. */
 static struct termios signal_terminal;
 static volatile sig_atomic_t signal_terminal_saved;
 
 static void raise_interrupt(lua_State *L, lua_Debug *record) {
     (void)record;
-    // The hook stays armed, so that a pcall in a loop cannot swallow the interrupt; host_signals_clear disarms it.
+    // The hook stays armed, so that a pcall in a loop cannot swallow the interrupt; host_signals_running disarms it.
     luaL_error(L, "interrupted");
 }
 
@@ -30,6 +31,7 @@ static void leave(int code) {
 static void on_interrupt(int number) {
     static const char hint[] = "\nstill running; Ctrl-C once more leaves fa4\n";
     (void)number;
+    if (!signal_running) return; // the read of the line comes back with EINTR, which is all that is wanted
     signal_count++;
     if (!signal_prompt && signal_count > 1) leave(HOST_INTERRUPTED);
     if (signal_prompt && signal_count > 3) leave(HOST_INTERRUPTED);
@@ -56,13 +58,30 @@ static void install(int number, void (*handler)(int)) {
 
 void host_signals_install(lua_State *L) {
     signal_state = L;
+    signal_running = 1;
     install(SIGINT, on_interrupt);
     install(SIGTERM, on_terminate);
     // A reader that went away ends us quietly, whatever the parent had set.
     install(SIGPIPE, SIG_DFL);
 }
 
-void host_signals_prompt(bool on) { signal_prompt = on; }
+void host_signals_prompt(bool on) {
+    signal_prompt = on;
+    signal_running = !on;
+}
+
+void host_signals_running(lua_State *L, bool on) {
+    // Blocked meanwhile: an interrupt in between would leave a hook without a count.
+    sigset_t interrupt, before;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &before);
+    signal_running = on;
+    lua_sethook(L, NULL, 0, 0);
+    if (signal_flag) *signal_flag = 0;
+    signal_count = 0;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
 
 void host_signals_watch(volatile int32_t *flag) {
     signal_flag = flag;
@@ -70,18 +89,6 @@ void host_signals_watch(volatile int32_t *flag) {
 }
 
 bool host_signals_interrupted(void) { return signal_count > 0; }
-
-void host_signals_clear(lua_State *L) {
-    // Blocked meanwhile: an interrupt in between would leave a hook without a count.
-    sigset_t interrupt, before;
-    sigemptyset(&interrupt);
-    sigaddset(&interrupt, SIGINT);
-    sigprocmask(SIG_BLOCK, &interrupt, &before);
-    lua_sethook(L, NULL, 0, 0);
-    if (signal_flag) *signal_flag = 0;
-    signal_count = 0;
-    sigprocmask(SIG_SETMASK, &before, NULL);
-}
 
 void host_signals_remove(void) {
     install(SIGINT, SIG_DFL);

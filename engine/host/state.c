@@ -47,13 +47,26 @@ static int host_watch(lua_State *L) {
     return 0;
 }
 
-static int host_clear_interrupt(lua_State *L) {
-    host_signals_clear(L);
-    return 0;
-}
+static int describe_error(lua_State *L);
 
-static int host_interrupted(lua_State *L) {
-    lua_pushboolean(L, host_signals_interrupted());
+/* protect(f, ...): nil, or what went wrong: {message =, traceback =, kind =, interrupted =}. For the prompt: an interrupt stops f and is
+ * forgotten afterwards; it never reaches the caller. */
+static int host_protect(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_pushcfunction(L, describe_error);
+    lua_insert(L, 1);
+    host_signals_running(L, true);
+    int status = lua_pcall(L, lua_gettop(L) - 2, 0, 1);
+    bool interrupted = host_signals_interrupted();
+    host_signals_running(L, false);
+    if (status == 0) return 0;
+    if (!lua_istable(L, -1)) { // no memory, or an error while the error was described
+        lua_newtable(L);
+        lua_insert(L, -2);
+        lua_setfield(L, -2, "message");
+    }
+    lua_pushboolean(L, interrupted);
+    lua_setfield(L, -2, "interrupted");
     return 1;
 }
 
@@ -69,8 +82,7 @@ static int host_is_terminal(lua_State *L) {
 
 static int open_host(lua_State *L) {
     static const luaL_Reg functions[] = {{"watch", host_watch},
-                                         {"clear_interrupt", host_clear_interrupt},
-                                         {"interrupted", host_interrupted},
+                                         {"protect", host_protect},
                                          {"prompt", host_prompt},
                                          {"is_terminal", host_is_terminal},
                                          {NULL, NULL}};
@@ -99,7 +111,7 @@ void host_state_fill(lua_State *L, const char *executable) {
 
 /* ---- calls ---- */
 
-/* Turns any error value into {text =, kind =}; the text ends with a traceback. */
+/* Turns any error value into {message =, traceback =, kind =}. */
 static int describe_error(lua_State *L) {
     lua_settop(L, 1);
     lua_newtable(L);
@@ -116,8 +128,9 @@ static int describe_error(lua_State *L) {
     } else {
         lua_pushfstring(L, "(error object: a %s)", luaL_typename(L, 1));
     }
-    luaL_traceback(L, L, lua_tostring(L, -1), 1);
-    lua_setfield(L, 2, "text");
+    lua_setfield(L, 2, "message");
+    luaL_traceback(L, L, NULL, 1);
+    lua_setfield(L, 2, "traceback");
     lua_settop(L, 2);
     return 1;
 }
@@ -125,19 +138,20 @@ static int describe_error(lua_State *L) {
 /* Prints the error on top of the stack, a string or describe_error's table, and pops it. */
 static int report(lua_State *L) {
     int code = HOST_FAILED;
+    fflush(stdout);
     if (lua_istable(L, -1)) {
         lua_getfield(L, -1, "kind");
         if (lua_isstring(L, -1) && strcmp(lua_tostring(L, -1), "device") == 0) code = HOST_NO_DEVICE;
-        lua_pop(L, 1);
-        lua_getfield(L, -1, "text");
-        lua_remove(L, -2);
+        lua_getfield(L, -2, "message");
+        lua_getfield(L, -3, "traceback");
+        fprintf(stderr, "fa4: %s\n%s\n", lua_tostring(L, -2), lua_tostring(L, -1));
+        lua_pop(L, 3);
+    } else {
+        const char *text = lua_tostring(L, -1);
+        fprintf(stderr, "fa4: %s\n", text ? text : "error without a message");
     }
-    if (host_signals_interrupted()) code = HOST_INTERRUPTED;
-    const char *text = lua_tostring(L, -1);
-    fflush(stdout);
-    fprintf(stderr, "fa4: %s\n", text ? text : "error without a message");
     lua_pop(L, 1);
-    return code;
+    return host_signals_interrupted() ? HOST_INTERRUPTED : code;
 }
 
 int host_call(lua_State *L, int arguments, int results) {

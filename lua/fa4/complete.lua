@@ -1,0 +1,197 @@
+--- What the prompt knows about names: Tab completion of globals, fields, methods and config keys, and the text behind `?name`.
+local complete = {}
+
+-- ---- which names there are ----
+
+local KEYWORDS = { "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local", "nil", "not",
+  "or", "repeat", "return", "then", "true", "until", "while" }
+
+-- The value that a dotted path names, from the globals on; nil when a step is missing or raises.
+local function resolve(path)
+  local value = _G
+  for name in path:gmatch("[^%.:]+") do
+    local fine, step = pcall(function() return value[name] end)
+    if not fine or step == nil then
+      return nil
+    end
+    value = step
+  end
+  return value
+end
+
+-- Collects string keys of a table and of what its metatable's __index leads to.
+local function collect(value, prefix, only_functions, into)
+  for _ = 1, 8 do
+    if type(value) ~= "table" then
+      break
+    end
+    for key, entry in pairs(value) do
+      if type(key) == "string" and key:sub(1, #prefix) == prefix and key:find("^[%a_][%w_]*$")
+        and (prefix ~= "" or key:sub(1, 1) ~= "_") and (not only_functions or type(entry) == "function") then
+        into[key] = true
+      end
+    end
+    local meta = getmetatable(value)
+    if type(meta) ~= "table" then
+      break
+    end
+    -- A class whose __index is a function may list its methods and fields beside it.
+    for _, list in ipairs({ rawget(meta, "methods"), not only_functions and rawget(meta, "fields") or nil }) do
+      collect(list, prefix, false, into)
+    end
+    value = rawget(meta, "__index")
+  end
+end
+
+-- ---- config keys ----
+
+local function load_config()
+  local found, config = pcall(require, "fa4.config")
+  return found and type(config) == "table" and config or nil
+end
+
+-- The names before each `{` that is open at the end of the text: { "fa4.attention", "rescale" }.
+local function open_braces(text)
+  local stack = {}
+  local plain = text:gsub('"[^"]*"', '""'):gsub("'[^']*'", "''")
+  for before, mark in plain:gmatch("([^{}]*)([{}])") do
+    if mark == "{" then
+      local field = before:match("([%a_][%w_]*)%s*=%s*$")
+      stack[#stack + 1] = field or before:match("([%a_][%w_%.:]*)%s*%(?%s*$") or ""
+    else
+      stack[#stack] = nil
+    end
+  end
+  return stack
+end
+
+local function config_keys(text, prefix, into)
+  local config, stack = load_config(), open_braces(text)
+  if not config or not config.keys or #stack == 0 or not text:find("[{,]%s*$") then
+    return false
+  end
+  table.remove(stack, 1)
+  local keys = config.keys(table.concat(stack, "."))
+  for _, key in ipairs(keys or {}) do
+    if key:sub(1, #prefix) == prefix then
+      into[key] = true
+    end
+  end
+  return keys ~= nil
+end
+
+-- ---- Tab ----
+
+local function common_prefix(names)
+  local first, last = names[1], names[#names]
+  local n = 0
+  while n < #first and first:byte(n + 1) == last:byte(n + 1) do
+    n = n + 1
+  end
+  return first:sub(1, n)
+end
+
+local function columns(names)
+  local width = 0
+  for _, name in ipairs(names) do
+    width = math.max(width, #name + 2)
+  end
+  local per_line = math.max(1, math.floor(79 / width))
+  local lines = {}
+  for i = 1, #names, per_line do
+    local cells = {}
+    for j = i, math.min(i + per_line - 1, #names) do
+      cells[#cells + 1] = names[j] .. (" "):rep(width - #names[j])
+    end
+    lines[#lines + 1] = (table.concat(cells):gsub("%s+$", ""))
+  end
+  return table.concat(lines, "\n")
+end
+
+--- Completes the text before the cursor.
+-- @tparam string text the line up to the cursor
+-- @treturn string what to insert, maybe empty
+-- @treturn ?string the choices, when there are several and nothing to insert
+function complete.at(text)
+  local word = text:match("[%a_][%w_%.:]*$") or ""
+  if word == "" and not text:find("[{,(=]%s*$") then
+    return "  "
+  end
+  local found, suffix = {}, ""
+  local path, separator, prefix = word:match("^(.*)([%.:])([%w_]*)$")
+  if path then
+    collect(resolve(path), prefix, separator == ":", found)
+  else
+    prefix = word
+    if config_keys(text:sub(1, #text - #word), prefix, found) and next(found) then
+      suffix = " = "
+    else
+      collect(_G, prefix, false, found)
+      for _, keyword in ipairs(prefix ~= "" and KEYWORDS or {}) do
+        if keyword:sub(1, #prefix) == prefix then
+          found[keyword] = true
+        end
+      end
+    end
+  end
+  local names = {}
+  for name in pairs(found) do
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  if #names == 0 then
+    return ""
+  elseif #names == 1 then
+    return names[1]:sub(#prefix + 1) .. suffix
+  end
+  local more = common_prefix(names):sub(#prefix + 1)
+  if more ~= "" then
+    return more
+  end
+  return "", columns(names)
+end
+
+-- ---- ?name ----
+
+local GENERAL = [[
+  expression      prints its value; a trailing ; silences it; _ is the last value
+  ?name           explains a function or a config field: ?attention, ?rescale.threshold
+  Tab             completes globals, fields, methods and config keys
+  Ctrl-C          stops what runs and gives the prompt back; Ctrl-D leaves
+  fa4.config      every field of a config, with range and default
+  fa4.time(f)     median and spread of a call's time
+
+  out = fa4.attention{mask = fa4.mask.causal()}(q, k, v); print(out.report)]]
+
+-- Names people leave out: ?attention means ?fa4.attention.
+local function candidates(name)
+  return { name, (name:gsub("^fa4%.", "")), "fa4." .. name }
+end
+
+--- Prints the documentation of a function, a module or a config field.
+-- @tparam string name what stood behind the question mark; empty for general help
+function complete.help(name)
+  if name == "" then
+    print(GENERAL)
+    return
+  end
+  name = name:gsub("%(.*$", ""):gsub(":", ".")
+  local found, doc = pcall(require, "fa4.doc")
+  for _, candidate in ipairs(candidates(name)) do
+    local text = found and doc.lookup and doc.lookup(candidate)
+    if text then
+      print(text)
+      return
+    end
+  end
+  for _, candidate in ipairs(candidates(name)) do
+    local value = resolve(candidate)
+    if value ~= nil then
+      print(("%s: a %s without documentation of its own"):format(candidate, type(value)))
+      return
+    end
+  end
+  print(("%s: nothing of that name; Tab lists names, ? helps"):format(name))
+end
+
+return complete
