@@ -369,6 +369,8 @@ typedef struct fa4_report {
 /* Runs the plan. report may be NULL; per_head is NULL or holds plan heads entries. Nothing is written when an argument is wrong. */
 FA4_API fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
                            fa4_counters *per_head, fa4_error *err);
+/* The measured f32 fused multiply-add rate of `threads` CPU threads on the instruction set in use, 1e9 operations a second (an FMA counts 2). */
+FA4_API fa4_status fa4_cpu_peak(fa4_context *context, int32_t threads, double *gflops, fa4_error *err);
 /* FA4_OK when `device` can be used; else FA4_NO_DEVICE with the reason (what is missing, what it would enable). */
 FA4_API fa4_status fa4_device_check(fa4_context *context, const char *device, fa4_error *err);
 
@@ -391,7 +393,16 @@ typedef struct fa4_validation {
     double worst_got, worst_want;
 } fa4_validation;
 
-/* Compares tensors->o and ->lse with the reference; tolerances as in the README, "Validation". */
+/* The reference of one problem, kept so that many outputs can be held to it. */
+typedef struct fa4_validator fa4_validator;
+/* Reads q, k, v of tensors (host memory); o and lse are not looked at. */
+FA4_API fa4_status fa4_validator_create(fa4_context *context, const fa4_request *request, const fa4_tensors *tensors,
+                                        fa4_validator **validator, fa4_error *err);
+FA4_API void fa4_validator_destroy(fa4_validator *validator); /* NULL is allowed */
+/* Compares o and, when the problem asks for it, lse of tensors. cubic: 1 when an exp2 polynomial was used (f32's bound). */
+FA4_API fa4_status fa4_validator_check(const fa4_validator *validator, const fa4_tensors *tensors, int32_t cubic,
+                                       fa4_validation *result, fa4_error *err);
+/* Both in one. Compares tensors->o and ->lse with the reference; tolerances as in the README, "Validation". */
 FA4_API fa4_status fa4_validate(fa4_context *context, const fa4_request *request, const fa4_tensors *tensors, fa4_validation *result,
                                 fa4_error *err);
 

@@ -68,6 +68,8 @@ int32_t plan_mask_visible(const fa4_problem *problem, const int32_t *mask_data, 
 /* The counters that follow from the plan alone (tiles, blocks, steps, exp2), per head of the plan: adds to per_head[plan heads] when not
  * NULL, and writes the sum to total. Decision counters stay 0, exponent_max -inf, p_max 0. */
 void plan_count(const fa4_plan *plan, fa4_counters *total, fa4_counters *per_head);
+/* 4 * batch * heads_q * seqlen_q * seqlen_kv * mean of the two dims, half when causal and square; else by the visible pairs. */
+double plan_flops(const fa4_plan *plan);
 /* Checks tensors against the plan: shape, dtype, strides, overlap. align: base and strides must be multiples of it (bytes); 1 = any. */
 fa4_status plan_check_tensors(const fa4_plan *plan, const fa4_tensors *tensors, int64_t align, fa4_error *err);
 fa4_status plan_check_problem_tensors(const fa4_problem *problem, const fa4_tensors *tensors, int64_t align, fa4_error *err);
