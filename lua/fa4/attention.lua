@@ -1,0 +1,304 @@
+--- The operator: checks tensors, makes the plan for their shapes (and keeps it), runs it, and gives back what came out. Everything
+-- that a script can get wrong is found here, before anything is written.
+local config = require "fa4.config"
+local errors = require "fa4.errors"
+local mask = require "fa4.mask"
+local native = require "fa4.ffi"
+local plan = require "fa4.plan"
+local report = require "fa4.report"
+local tensor = require "fa4.tensor"
+
+local attention = {}
+local C = native.C
+local raise, show = errors.raise, errors.show
+
+local FLOATS = {f16 = true, bf16 = true, f32 = true}
+local PLANS_KEPT = 16
+
+-- ---- checks ----------------------------------------------------------------------------------------------------------------
+
+local function check_input(t, name)
+  tensor.check(t, name)
+  if #t.shape ~= 4 then
+    raise("%s: expected rank 4 (batch, seq, heads, dim), got rank %d, shape %s", name, #t.shape, tensor.shape_text(t.shape))
+  end
+  if not FLOATS[t.dtype] then raise("%s: expected f16, bf16 or f32, got %s", name, t.dtype) end
+  for axis, size in ipairs(t.shape) do
+    if axis >= 3 and size > 2 ^ 31 - 1 then raise("%s: axis %d: expected below 2^31, got %.0f", name, axis - 1, size) end
+  end
+  if t.strides[4] ~= 1 and t.shape[4] > 1 then
+    raise("%s: expected stride 1 on the last axis, got %.0f; use t:contiguous()", name, t.strides[4])
+  end
+end
+
+local function expect(name, axis, got, want, why)
+  if got ~= want then raise("%s: axis %d: expected %.0f (%s), got %.0f", name, axis, want, why, got) end
+end
+
+--- Raises unless q, k and v fit together. For the library's own modules.
+-- @tparam tensor q (batch, seqlen_q, heads_q, dim), f16, bf16 or f32, last axis contiguous
+-- @tparam tensor k (batch, seqlen_kv, heads_kv, dim), the same dtype
+-- @tparam tensor v (batch, seqlen_kv, heads_kv, dim_v), the same dtype
+function attention.check_inputs(q, k, v)
+  check_input(q, "q")
+  check_input(k, "k")
+  check_input(v, "v")
+  for _, pair in ipairs{{"k", k}, {"v", v}} do
+    if pair[2].dtype ~= q.dtype then raise("%s: expected %s as q, got %s", pair[1], q.dtype, pair[2].dtype) end
+    if pair[2].device ~= q.device then
+      raise("%s: expected it on %s as q, got %s; use t:to{device =}", pair[1], q.device, pair[2].device)
+    end
+    expect(pair[1], 0, pair[2].shape[1], q.shape[1], "batch of q")
+  end
+  expect("k", 3, k.shape[4], q.shape[4], "dim of q")
+  expect("v", 1, v.shape[2], k.shape[2], "seqlen of k")
+  expect("v", 2, v.shape[3], k.shape[3], "heads of k")
+  if q.shape[3] < 1 then raise("q: heads: expected at least 1, got 0") end
+  if k.shape[3] < 1 then raise("k: heads: expected at least 1, got 0") end
+  if q.shape[4] < 1 then raise("q: dim: expected at least 1, got 0") end
+  if v.shape[4] < 1 then raise("v: dim: expected at least 1, got 0") end
+  if q.shape[3] % k.shape[3] ~= 0 then
+    raise("q: heads: %d query heads are not a multiple of %d key heads", q.shape[3], k.shape[3])
+  end
+end
+
+-- The addresses [first, last] that a tensor's elements take; nil when it has none.
+local function span(t)
+  local first, last = 0, tensor.bytes[t.dtype]
+  for axis, size in ipairs(t.shape) do
+    if size == 0 then return nil end
+    local reach = (size - 1) * t.strides[axis] * tensor.bytes[t.dtype]
+    if reach < 0 then first = first + reach else last = last + reach end
+  end
+  local base = tonumber(native.cast("intptr_t", t.view.data))
+  return base + first, base + last
+end
+
+-- Distinct coordinates have distinct addresses: axes sorted by stride must each step over what lies within.
+local function is_injective(t)
+  local axes = {}
+  for axis, size in ipairs(t.shape) do
+    if size > 1 then axes[#axes + 1] = {size = size, stride = math.abs(t.strides[axis])} end
+  end
+  table.sort(axes, function(a, b) return a.stride < b.stride end)
+  local reach = 1
+  for _, axis in ipairs(axes) do
+    if axis.stride < reach then return false end
+    reach = axis.stride * (axis.size - 1) + reach
+  end
+  return true
+end
+
+-- Two views of one storage may interleave without sharing an element; only a full test can tell, so small steps are tried first.
+local function overlaps(a, b)
+  local a_first, a_last = span(a)
+  local b_first, b_last = span(b)
+  if not a_first or not b_first then return false end
+  if a.device ~= b.device then return false end
+  return a_first < b_last and b_first < a_last
+end
+
+local function check_output(t, name, shape, dtypes, device, inputs)
+  tensor.check(t, name)
+  local allowed = false
+  for _, dtype in ipairs(dtypes) do allowed = allowed or t.dtype == dtype end
+  if not allowed then raise("%s: expected %s, got %s", name, table.concat(dtypes, " or "), t.dtype) end
+  if #t.shape ~= #shape then raise("%s: expected shape %s, got %s", name, tensor.shape_text(shape), tensor.shape_text(t.shape)) end
+  for axis = 1, #shape do
+    if t.shape[axis] ~= shape[axis] then
+      raise("%s: expected shape %s, got %s", name, tensor.shape_text(shape), tensor.shape_text(t.shape))
+    end
+    if t.strides[axis] == 0 and shape[axis] > 1 then
+      raise("%s: axis %d has stride 0: its elements would be written over each other", name, axis - 1)
+    end
+  end
+  if t.strides[#shape] ~= 1 and shape[#shape] > 1 then
+    raise("%s: expected stride 1 on the last axis, got %.0f", name, t.strides[#shape])
+  end
+  if not is_injective(t) then raise("%s: strides {%s}: two elements lie at one address", name, table.concat(t.strides, ", ")) end
+  if t.device ~= device then raise("%s: expected it on %s as q, got %s", name, device, t.device) end
+  for _, other in ipairs(inputs) do
+    if overlaps(t, other[2]) then raise("%s: its memory overlaps that of %s", name, other[1]) end
+  end
+end
+
+local function check_outputs(outputs, problem, q, k, v)
+  if outputs == nil then return {} end
+  if type(outputs) ~= "table" or tensor.is(outputs) then
+    raise("outputs: expected a table {o =, lse =}, got %s", tensor.is(outputs) and "a tensor" or show(outputs))
+  end
+  for key in pairs(outputs) do
+    if key ~= "o" and key ~= "lse" then raise("outputs: %s", errors.unknown("unknown output", tostring(key), {"o", "lse"})) end
+  end
+  local inputs = {{"q", q}, {"k", k}, {"v", v}}
+  if outputs.o ~= nil then
+    local dtypes = q.dtype == "f32" and {"f32"} or {q.dtype, "f32"}
+    check_output(outputs.o, "o", {problem.batch, problem.seqlen_q, problem.heads_q, problem.dim_v}, dtypes, q.device, inputs)
+    inputs[4] = {"o", outputs.o}
+  end
+  if outputs.lse ~= nil then
+    if not problem.lse then raise("lse: the config says lse = false") end
+    check_output(outputs.lse, "lse", {problem.batch, problem.heads_q, problem.seqlen_q}, {"f32"}, q.device, inputs)
+  end
+  return outputs
+end
+
+-- ---- running ---------------------------------------------------------------------------------------------------------------
+
+--- Runs a plan on tensors. For the library's own modules; see `plan:run`.
+-- @tparam plan p
+-- @tparam tensor q, k, v
+-- @tparam[opt] table outputs
+-- @treturn ?table nil when the emulator found a race or a deadlock
+-- @treturn ?string what it found
+-- @treturn ?table the report
+function attention.run_plan(p, q, k, v, outputs)
+  attention.check_inputs(q, k, v)
+  local h = p.header.problem
+  local problem = {
+    batch = tonumber(h.batch), seqlen_q = tonumber(h.seqlen_q), heads_q = h.heads_q, dim_v = h.dim_v, lse = h.lse == 1,
+  }
+  outputs = check_outputs(outputs, problem, q, k, v)
+  local place = {dtype = q.dtype, device = q.device}
+  local o = outputs.o or tensor.empty({problem.batch, problem.seqlen_q, problem.heads_q, problem.dim_v}, place)
+  local lse = outputs.lse
+  if problem.lse and not lse then
+    lse = tensor.empty({problem.batch, problem.heads_q, problem.seqlen_q}, {dtype = "f32", device = q.device})
+  end
+  local tensors, happened = native.new("fa4_tensors"), native.new("fa4_report")
+  local per_head = native.new("fa4_counters[?]", math.max(1, p.heads))
+  tensors.q, tensors.k, tensors.v, tensors.o = q.view, k.view, v.view, o.view
+  if lse then tensors.lse = lse.view end
+  local status = C.fa4_run(native.context(), p.handle, tensors, happened, per_head, native.err)
+  native.keep(p, q, k, v, o, lse) -- C has been reading and writing their memory until here.
+  local made = report.new(happened, per_head)
+  if status == C.FA4_FINDING then return nil, native.message(), made end
+  native.check(status)
+  return {o = o, lse = lse, report = made, plan = p}
+end
+
+local methods = {}
+local meta = {__index = methods, methods = methods}
+
+local function plan_key(q, k, v)
+  return table.concat({q.dtype, q.device, table.concat(q.shape, ","), table.concat(k.shape, ","), v.shape[4]}, "|")
+end
+
+local function check_threshold(flat, dtype)
+  local threshold = flat["rescale.threshold"]
+  if dtype == "f16" and threshold > 15 then
+    raise("rescale.threshold: expected 0..15 for f16, got %s: P reaches 2^threshold and f16 holds less than 2^16", show(threshold))
+  end
+  if flat.row_max == "first_block" and threshold < 7 then
+    raise("rescale.threshold: expected at least 7 with row_max = \"first_block\", got %s", show(threshold))
+  end
+end
+
+-- The plan for these shapes: the kept one, or a new one.
+local function plan_for(op, q, k, v)
+  attention.check_inputs(q, k, v)
+  check_threshold(op.flat, q.dtype)
+  local key = plan_key(q, k, v)
+  if op.plans[key] then return op.plans[key] end
+  local made, message = plan.new(op.flat, plan.problem_of(op.flat, q, k, v))
+  if not made then return nil, message end
+  if #op.plan_keys == PLANS_KEPT then op.plans[table.remove(op.plan_keys, 1)] = nil end
+  op.plans[key] = made
+  op.plan_keys[#op.plan_keys + 1] = key
+  return made
+end
+
+--- The plan for these tensors, without running it. Plans are kept by shape; a mask function is evaluated once per plan.
+-- @tparam tensor q (batch, seqlen_q, heads_q, dim), f16, bf16 or f32, last axis contiguous
+-- @tparam tensor k (batch, seqlen_kv, heads_kv, dim)
+-- @tparam tensor v (batch, seqlen_kv, heads_kv, dim_v)
+-- @treturn ?plan nil when the device cannot run it
+-- @treturn ?string the reason and the nearest supported value
+-- @raise on a wrong argument
+function methods:plan(q, k, v)
+  return plan_for(self, q, k, v)
+end
+
+--- Computes attention: `out = op(q, k, v [, {o =, lse =}])`.
+-- @tparam tensor q (batch, seqlen_q, heads_q, dim), f16, bf16 or f32, last axis contiguous
+-- @tparam tensor k (batch, seqlen_kv, heads_kv, dim), heads_q a multiple of heads_kv
+-- @tparam tensor v (batch, seqlen_kv, heads_kv, dim_v)
+-- @tparam[opt] table outputs `o` (batch, seqlen_q, heads_q, dim_v), the dtype of q, or f32 for 16-bit inputs (then O is not rounded);
+-- `lse` (batch, heads_q, seqlen_q), f32
+-- @treturn ?table `o`, `lse` (nil when the config says false), `report`, `plan`; nil when the emulator found a race or a deadlock
+-- @treturn ?string what it found
+-- @treturn ?table the report of that run
+-- @raise on a wrong argument, before anything is written, and when the device cannot run the plan
+function meta.__call(self, q, k, v, outputs)
+  local p, message = plan_for(self, q, k, v)
+  if not p then raise("%s", message) end
+  return attention.run_plan(p, q, k, v, outputs)
+end
+
+function meta.__tostring(self)
+  local lines = {"attention operator"}
+  for _, field in ipairs(config.fields) do
+    local value = self.flat[field.name]
+    if value ~= nil and value ~= field.default then lines[#lines + 1] = ("  %s = %s"):format(field.name, tostring(value)) end
+  end
+  return table.concat(lines, "\n")
+end
+
+--- Whether a device can be used: the asking form, which does not raise for an absent one.
+-- @tparam string name "cpu", "cuda", "cuda:N", "emu", "emu:sm_100a", "emu:sm_90a", "auto"
+-- @treturn ?string the name; nil when it cannot be used
+-- @treturn ?string what is missing
+-- @raise when name is no string
+function attention.device(name)
+  if type(name) ~= "string" then raise("device: expected a name such as \"cpu\", got %s", show(name)) end
+  local status = C.fa4_device_check(native.context(), name, native.err)
+  if status ~= 0 then return nil, native.message() end
+  return name
+end
+
+--- An attention operator. The config is checked against the schema (`print(fa4.config)`) and the device is looked for.
+-- @tparam[opt] table given the fields of `fa4.config`; each has a default that a specialist would choose
+-- @treturn operator call it with q, k, v
+-- @raise on a wrong field; on an unknown or absent device an error object with `.kind = "device"`
+function attention.new(given)
+  local flat = config.check(given)
+  local name, message = attention.device(flat.device)
+  if not name then errors.raise_object("device", message) end
+  flat.mask = flat.mask or mask.full()
+  return setmetatable({flat = flat, plans = {}, plan_keys = {}}, meta)
+end
+
+--- The answer by plain loops in double precision, sharing no code with any device.
+-- @tparam tensor q, k, v as for the operator, on the CPU
+-- @tparam[opt] table|plan problem a config (its problem fields count: mask, scale, soft_cap, lse) or a plan
+-- @treturn table `o` (batch, seqlen_q, heads_q, dim_v) and `lse` (batch, heads_q, seqlen_q; nil when the config says false), f64
+-- @raise on a wrong argument
+function attention.reference(q, k, v, problem)
+  attention.check_inputs(q, k, v)
+  local request = attention.request_of(problem, q, k, v)
+  local p = request.cdata.problem
+  local o = tensor.empty({q.shape[1], q.shape[2], q.shape[3], v.shape[4]}, {dtype = "f64"})
+  local lse = p.lse == 1 and tensor.empty({q.shape[1], q.shape[3], q.shape[2]}, {dtype = "f64"}) or nil
+  local tensors = native.new("fa4_tensors")
+  tensors.q, tensors.k, tensors.v, tensors.o = q.view, k.view, v.view, o.view
+  if lse then tensors.lse = lse.view end
+  native.check(C.fa4_reference(native.context(), request.cdata, tensors, native.err))
+  native.keep(request, q, k, v, o, lse)
+  return {o = o, lse = lse}
+end
+
+--- A request for the reference or validation. For the library's own modules.
+-- @tparam ?table|plan problem a config, a plan, or nil
+-- @tparam tensor q, k, v checked
+-- @treturn table see `plan.request`
+function attention.request_of(problem, q, k, v)
+  if plan.is(problem) then return plan.request_again(problem) end
+  if problem ~= nil and type(problem) ~= "table" then
+    raise("problem: expected a plan or a config such as {mask = fa4.mask.causal()}, got %s", show(problem))
+  end
+  local flat = config.check(problem)
+  flat.device = "cpu"
+  return plan.request(flat, plan.problem_of(flat, q, k, v))
+end
+
+return attention

@@ -1,0 +1,108 @@
+--- What is here: version, processor, devices, memory; and a stopwatch.
+local errors = require "fa4.errors"
+local native = require "fa4.ffi"
+local report = require "fa4.report"
+
+local info = {}
+local C = native.C
+local raise, show = errors.raise, errors.show
+
+--- The library's version.
+-- @treturn string "major.minor.patch"
+function info.version()
+  return native.string(C.fa4_version())
+end
+
+--- Live tensor memory.
+-- @treturn table `host_bytes`, `device_bytes`, `storages`, `host_bytes_max`
+function info.memory()
+  return native.memory()
+end
+
+--- Opens the library again with other workers or a forced instruction set. Tensors and operators stay usable.
+-- @tparam[opt] table opts `threads` (0 = chosen for you), `cpu` ("scalar", "avx2", "avx512", "avx512_bf16")
+-- @raise on an unknown option, or an instruction set that is unknown or absent
+function info.open(opts)
+  if opts ~= nil and type(opts) ~= "table" then raise("open: expected a table {threads =, cpu =}, got %s", show(opts)) end
+  for key in pairs(opts or {}) do
+    if key ~= "threads" and key ~= "cpu" then
+      raise("open: %s", errors.unknown("unknown option", tostring(key), {"threads", "cpu"}))
+    end
+  end
+  local threads, cpu = opts and opts.threads, opts and opts.cpu
+  if threads ~= nil then errors.whole("open: threads", threads, 0, 4096) end
+  if cpu ~= nil and type(cpu) ~= "string" then raise("open: cpu: expected a string, got %s", show(cpu)) end
+  native.open{threads = threads, cpu = cpu}
+end
+
+local DEVICES = {"cpu", "cuda", "emu:sm_100a", "emu:sm_90a"}
+
+local meta = {}
+
+--- What was found: processor, instruction sets, threads, devices and why one is absent.
+-- @treturn table `version`, `cpu` (`model`, `path`, `usable`, `threads`, `cpus`), `devices` (by name: `usable`, `message`), `memory`
+function info.get()
+  local cpu = native.new("fa4_cpu_info")
+  C.fa4_context_cpu(native.context(), cpu)
+  local made = {
+    version = info.version(), memory = native.memory(), devices = {},
+    cpu = {
+      model = native.string(cpu.model), path = native.string(cpu.path), usable = native.string(cpu.usable),
+      threads = cpu.threads, cpus = cpu.cpus,
+    },
+  }
+  for _, name in ipairs(DEVICES) do
+    local status = C.fa4_device_check(native.context(), name, native.err)
+    made.devices[name] = {usable = status == 0, message = status ~= 0 and native.message() or nil}
+  end
+  return setmetatable(made, meta)
+end
+
+function meta.__tostring(i)
+  local lines = {
+    "fa4 " .. i.version,
+    ("cpu          %s"):format(i.cpu.model),
+    ("             instruction set %s (usable: %s); %d threads, %d CPUs allowed"):format(i.cpu.path, i.cpu.usable, i.cpu.threads,
+      i.cpu.cpus),
+  }
+  for _, name in ipairs(DEVICES) do
+    local device = i.devices[name]
+    lines[#lines + 1] = ("%-12s %s"):format(name, device.usable and "usable" or "not usable: " .. device.message:gsub("\n", "\n             "))
+  end
+  lines[#lines + 1] = ("memory       %s bytes in %d tensors"):format(report.grouped(i.memory.host_bytes), i.memory.storages)
+  return table.concat(lines, "\n")
+end
+
+local timing = {}
+
+function timing.__tostring(t)
+  return ("median %s, %s to %s of %d runs"):format(report.time_text(t.median_us), report.time_text(t.least_us),
+    report.time_text(t.most_us), t.runs)
+end
+
+--- Times a function: once to warm up, then until there are `runs` runs.
+-- @tparam function fn called without arguments
+-- @tparam[opt] table opts `runs` (7)
+-- @treturn table `median_us`, `least_us`, `most_us`, `spread` ((most - least) / median), `runs`
+-- @raise when fn raises
+function info.time(fn, opts)
+  if type(fn) ~= "function" then raise("time: expected a function, got %s", show(fn)) end
+  local runs = opts and opts.runs
+  runs = runs == nil and 7 or errors.whole("time: runs", runs, 1, 1e6)
+  fn()
+  local times = {}
+  for i = 1, runs do
+    local start = C.fa4_clock_us()
+    fn()
+    times[i] = C.fa4_clock_us() - start
+  end
+  table.sort(times)
+  local middle = math.floor((runs + 1) / 2)
+  local median = runs % 2 == 1 and times[middle] or (times[middle] + times[middle + 1]) / 2
+  return setmetatable({
+    median_us = median, least_us = times[1], most_us = times[runs], spread = median > 0 and (times[runs] - times[1]) / median or 0,
+    runs = runs,
+  }, timing)
+end
+
+return info

@@ -1,0 +1,34 @@
+--- fa4: FlashAttention-4 from Lua. **Coordinates count from 0 everywhere** (batch, position, head, dim, axis, tile, block, stage,
+-- lane), as in C, PTX and the papers; only a Lua list, such as a shape or `t:table()`, starts at 1. Modules load when first used.
+local fa4 = {}
+
+-- Public name -> module, and the name of the function in it; a module alone is handed out whole.
+local EXPORTS = {
+  attention = {"attention", "new"}, reference = {"attention", "reference"}, device = {"attention", "device"},
+  validate = {"validate", "check"}, compare = {"validate", "compare"},
+  empty = {"tensor", "empty"}, zeros = {"tensor", "zeros"}, full = {"tensor", "full"}, randn = {"tensor", "randn"},
+  uniform = {"tensor", "uniform"}, from_table = {"tensor", "from_table"}, seed = {"tensor", "seed"}, is_tensor = {"tensor", "is"},
+  load = {"files", "load"}, save = {"files", "save"},
+  sweep = {"sweep", "new"}, info = {"info", "get"}, version = {"info", "version"}, time = {"info", "time"},
+  memory = {"info", "memory"}, open = {"info", "open"}, doc = {"doc", "lookup"},
+  config = {"config"}, mask = {"mask"}, schedule = {"schedule"}, plan = {"plan"}, emu = {"emu"}, kernel = {"kernel"},
+}
+
+local names = {}
+for name in pairs(EXPORTS) do names[#names + 1] = name end
+table.sort(names)
+
+return setmetatable(fa4, {
+  -- What there is, for completion at a prompt: modules load lazily, so the table itself does not show it.
+  names = names,
+  exports = EXPORTS,
+  __index = function(self, name)
+    local export = EXPORTS[name]
+    if not export then return nil end
+    local module = require("fa4." .. export[1])
+    local value = module
+    if export[2] then value = module[export[2]] end
+    rawset(self, name, value)
+    return value
+  end,
+})
