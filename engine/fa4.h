@@ -49,6 +49,8 @@ typedef struct fa4_error {
 
 /* "major.minor.patch"; static memory. */
 FA4_API const char *fa4_version(void);
+/* Microseconds of a clock that only goes forward; its zero means nothing. */
+FA4_API double fa4_clock_us(void);
 /* A short name such as "bad argument"; static memory. */
 FA4_API const char *fa4_status_name(int32_t status);
 

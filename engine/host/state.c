@@ -80,8 +80,20 @@ static int host_is_terminal(lua_State *L) {
     return 1;
 }
 
+/* source(name): the text of an embedded module, or nil. The documentation behind ?name is read from it. */
+static int host_source(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    for (int i = 0; i < host_module_count; i++) {
+        if (strcmp(name, host_modules[i].name) != 0) continue;
+        lua_pushlstring(L, host_modules[i].source, host_modules[i].size);
+        return 1;
+    }
+    return 0;
+}
+
 static int open_host(lua_State *L) {
     static const luaL_Reg functions[] = {{"watch", host_watch},
+                                         {"source", host_source},
                                          {"protect", host_protect},
                                          {"prompt", host_prompt},
                                          {"is_terminal", host_is_terminal},

@@ -186,6 +186,7 @@ end
 
 local function check_threshold(flat, dtype)
   local threshold = flat["rescale.threshold"]
+  if threshold == nil then return end
   if dtype == "f16" and threshold > 15 then
     raise("rescale.threshold: expected 0..15 for f16, got %s: P reaches 2^threshold and f16 holds less than 2^16", show(threshold))
   end

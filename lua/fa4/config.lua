@@ -10,7 +10,7 @@ local INT32_MAX = 2 ^ 31 - 1
 -- kind: number, whole, choice, boolean, text, mask, schedule. `default_text` describes a default that depends on the problem.
 config.fields = {
   {name = "device", kind = "text", default = "auto", group = "problem",
-    doc = 'Where it runs: "cpu", "cuda", "cuda:N", "emu" (= "emu:sm_100a"), "emu:sm_90a", or "auto", a GPU that has a kernel, else the CPU.'},
+    doc = 'Where it runs: "cpu", "cuda", "cuda:N", "emu" (= "emu:sm_100a"), "emu:sm_90a", or "auto": a GPU with a kernel, else cpu.'},
   {name = "scale", kind = "number", default_text = "1/sqrt(dim)", group = "problem",
     doc = "What scores q.k are multiplied by; 0 and negative numbers included."},
   {name = "soft_cap", kind = "number", low = 0, default = 0, group = "problem",
@@ -19,8 +19,9 @@ config.fields = {
     doc = "Which keys a query sees: a constructor of fa4.mask, or a function(i, j, h, b) that returns true or false."},
   {name = "lse", kind = "boolean", default = true, group = "problem",
     doc = "Whether the log of the sum of exponentials (natural log) is returned as out.lse."},
-  {name = "rescale.threshold", kind = "number", low = 0, high = 100, unit = "log2 units", default = 8, group = "schedule",
-    doc = "How far a row's maximum may pass the kept reference before the row is rescaled; 0 rescales whenever the maximum grows. f16: at most 15."},
+  {name = "rescale.threshold", kind = "number", low = 0, high = 100, unit = "log2 units", group = "schedule",
+    default_text = '8 (with row_max = "first_block": 14)',
+    doc = "How far a row's maximum may pass the kept reference before the row is rescaled; 0: whenever it grows. f16: at most 15."},
   {name = "row_max", kind = "choice", choices = {"each_block", "first_block"}, default = "each_block", group = "schedule",
     doc = "Take a row's maximum at each key block, or only at a tile's first block with exact fix-ups when a sum passes 2^threshold."},
   {name = "kv_order", kind = "choice", choices = {"reverse", "forward", "sink_first"}, default = "reverse", group = "schedule",
@@ -33,30 +34,32 @@ config.fields = {
   {name = "p_split", kind = "whole", low = 16, high = 112, step = 16, unit = "keys", group = "schedule",
     default_text = "96 (64 when causal)", doc = "Keys in the first part of P that is handed to the second product."},
   {name = "schedule", kind = "schedule", default_text = "chosen for the device and mask", group = "schedule",
-    doc = "The order of tiles: fa4.schedule.linear(), fa4.schedule.lpt{l2_bytes =}, fa4.schedule.list(fn), or a function that orders the tasks."},
-  {name = "workers", kind = "whole", low = 0, high = 65535, unit = "CTAs or task lists", default_text = "0: the device's", group = "schedule",
+    doc = "The order of tiles: fa4.schedule.linear(), lpt{l2_bytes =} or list(fn), or a function that orders the tasks."},
+  {name = "workers", kind = "whole", low = 0, high = 65535, unit = "CTAs or task lists", default_text = "0: the device's",
+    group = "schedule",
     doc = "How many workers share the tasks."},
-  {name = "threads", kind = "whole", low = 0, high = 4096, unit = "CPU threads", default_text = "0: FA4_NUM_THREADS, else all allowed",
+  {name = "threads", kind = "whole", low = 0, high = 1024, unit = "CPU threads", default_text = "0: FA4_NUM_THREADS, else all allowed",
     group = "schedule", doc = "CPU threads that compute; the bits of the answer do not depend on it."},
   {name = "gqa_packing", kind = "boolean", default_text = "true", group = "schedule",
     doc = "Pack the query heads of one key head into a tile's rows when their number divides the rows."},
-  {name = "kv_splits", kind = "whole", low = 1, high = 1024, unit = "parts", default_text = "chosen from the problem", group = "schedule",
+  {name = "kv_splits", kind = "whole", low = 1, high = 1024, unit = "parts", default_text = "chosen from the problem",
+    group = "schedule",
     doc = "Parts of the key range that are computed apart and combined in order."},
-  {name = "integer_reference", kind = "boolean", default_text = "true with row_max = \"first_block\"", group = "schedule",
+  {name = "integer_reference", kind = "boolean", default_text = 'true with row_max = "first_block"', group = "schedule",
     doc = "Keep the reference at a whole number of log2 units, so that moving it is exact."},
-  {name = "tile.rows", kind = "whole", low = 64, high = 192, step = 64, unit = "query rows", default_text = "128 (sm_90a with dim 64: 192)",
+  {name = "tile.rows", kind = "whole", low = 128, high = 192, step = 64, unit = "query rows", default_text = "128 (sm_90a with dim 64: 192)",
     group = "kernel", doc = "Rows of a query tile."},
-  {name = "tile.keys", kind = "whole", low = 128, high = 128, unit = "keys", default_text = "128", group = "kernel",
+  {name = "tile.keys", kind = "whole", low = 128, high = 128, step = 128, unit = "keys", default_text = "128", group = "kernel",
     doc = "Keys of a key block."},
   {name = "pipeline.q_stages", kind = "whole", low = 1, high = 8, unit = "stages", default_text = "2", group = "kernel",
     doc = "Query tiles in shared memory at once."},
-  {name = "pipeline.kv_stages", kind = "whole", low = 1, high = 8, unit = "stages", default_text = "3", group = "kernel",
+  {name = "pipeline.kv_stages", kind = "whole", low = 2, high = 16, unit = "stages", default_text = "3 (2 on sm_90a)", group = "kernel",
     doc = "Key and value blocks in shared memory at once."},
-  {name = "registers.softmax", kind = "whole", low = 24, high = 248, step = 8, unit = "registers a thread", default_text = "200",
+  {name = "registers.softmax", kind = "whole", low = 24, high = 256, step = 8, unit = "registers a thread", default_text = "200",
     group = "kernel", doc = "Register limit of the softmax warpgroups."},
-  {name = "registers.correction", kind = "whole", low = 24, high = 248, step = 8, unit = "registers a thread", default_text = "64",
+  {name = "registers.correction", kind = "whole", low = 24, high = 256, step = 8, unit = "registers a thread", default_text = "64",
     group = "kernel", doc = "Register limit of the correction warpgroup."},
-  {name = "registers.other", kind = "whole", low = 24, high = 248, step = 8, unit = "registers a thread", default_text = "48",
+  {name = "registers.other", kind = "whole", low = 24, high = 256, step = 8, unit = "registers a thread", default_text = "48",
     group = "kernel", doc = "Register limit of the load, MMA and store warps."},
   {name = "order_barrier", kind = "boolean", default_text = "false", group = "kernel",
     doc = "Make the two softmax warpgroups take turns."},
@@ -84,6 +87,18 @@ config.names = names
 -- @treturn ?table `name`, `kind`, `low`, `high`, `unit`, `default`, `doc`; nil when there is none
 function config.field(name)
   return by_name[name]
+end
+
+--- The keys that a config table takes.
+-- @tparam[opt=""] string path "" for the config itself, or a group such as "rescale"
+-- @treturn ?{string,...} names; nil when there is no such group
+function config.keys(path)
+  if path ~= nil and path ~= "" then return groups[path] end
+  local keys = {}
+  for _, name in ipairs(names) do
+    if not name:find(".", 1, true) then keys[#keys + 1] = name end
+  end
+  return keys
 end
 
 -- ---- describing ------------------------------------------------------------------------------------------------------------

@@ -70,6 +70,9 @@ end
 
 local context, interrupt
 
+-- Inside the executable, Ctrl-C sets the context's flag.
+local has_host, host = pcall(require, "fa4.host")
+
 --- Opens a context in place of the current one. Tensors live on: their storages keep their own context.
 -- @tparam[opt] table options `threads` (0 = chosen for you) and `cpu` (an instruction set, or nil)
 function native.open(options)
@@ -82,6 +85,7 @@ function native.open(options)
   if status ~= 0 then errors.raise("%s", native.message()) end
   context = ffi.gc(made[0], C.fa4_context_close)
   interrupt = C.fa4_context_interrupt(context)
+  if has_host then host.watch(interrupt) end
 end
 
 --- The context, opened at first use.

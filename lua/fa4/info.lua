@@ -67,10 +67,34 @@ function meta.__tostring(i)
   }
   for _, name in ipairs(DEVICES) do
     local device = i.devices[name]
-    lines[#lines + 1] = ("%-12s %s"):format(name, device.usable and "usable" or "not usable: " .. device.message:gsub("\n", "\n             "))
+    local text = device.usable and "usable" or "not usable: " .. device.message:gsub("\n", "\n             ")
+    lines[#lines + 1] = ("%-12s %s"):format(name, text)
   end
   lines[#lines + 1] = ("memory       %s bytes in %d tensors"):format(report.grouped(i.memory.host_bytes), i.memory.storages)
   return table.concat(lines, "\n")
+end
+
+--- The devices in one line, for the prompt's banner.
+-- @treturn string such as "Devices: cpu (avx512, 2 threads)"
+function info.devices_line()
+  local i = info.get()
+  local parts = {("cpu (%s, %d threads)"):format(i.cpu.path, i.cpu.threads)}
+  for _, name in ipairs(DEVICES) do
+    if name ~= "cpu" and i.devices[name].usable then parts[#parts + 1] = name end
+  end
+  return "Devices: " .. table.concat(parts, ", ")
+end
+
+--- The command `fa4 info`.
+-- @tparam {string,...} arguments none are taken
+-- @treturn int exit status
+function info.main(arguments)
+  if #arguments > 0 then
+    io.stderr:write("usage: fa4 info\n")
+    return 2
+  end
+  print(info.get())
+  return 0
 end
 
 local timing = {}

@@ -14,14 +14,9 @@ local EXPORTS = {
   config = {"config"}, mask = {"mask"}, schedule = {"schedule"}, plan = {"plan"}, emu = {"emu"}, kernel = {"kernel"},
 }
 
-local names = {}
-for name in pairs(EXPORTS) do names[#names + 1] = name end
-table.sort(names)
-
 return setmetatable(fa4, {
-  -- What there is, for completion at a prompt: modules load lazily, so the table itself does not show it.
-  names = names,
-  exports = EXPORTS,
+  -- What there is, for completion at the prompt: modules load lazily, so the table itself does not show it.
+  methods = EXPORTS,
   __index = function(self, name)
     local export = EXPORTS[name]
     if not export then return nil end

@@ -146,7 +146,7 @@ function plan.new(flat, problem)
   local made = wrap(handle, source)
   local order = flat.schedule
   if not (order and order.fn) then return made end
-  local indices, workers = schedule.apply(order, made:tasks(), math.max(1, made.workers))
+  local indices, workers = schedule.apply(order, made:tasks(), made.workers)
   return made:reordered(indices, workers)
 end
 
@@ -273,7 +273,7 @@ local FIELDS = {
   variant = function(h) return native.string(h.variant) end,
   backend = function(h) return BACKEND[h.backend] end,
   mask_class = function(h) return CLASS[h.mask_class] end,
-  workers = function(h) return h.schedule.workers end,
+  workers = function(h) return h.schedule.workers > 0 and h.schedule.workers or math.max(1, h.schedule.sms) end,
   threads = function(h) return h.schedule.threads end,
   packed = function(h) return h.packed == 1 end,
   group = function(h) return h.group end,
@@ -290,6 +290,8 @@ local FIELDS = {
   registers = function(h) return tonumber(h.registers) end,
   scale_log2 = function(h) return h.scale_log2 end,
 }
+
+meta.fields = FIELDS
 
 function meta.__index(self, key)
   local method = methods[key]

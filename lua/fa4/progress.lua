@@ -6,11 +6,17 @@ local WIDTH = 40
 
 local on_terminal
 
--- Asked of the shell at the first bar that is due, so that short work pays nothing.
+-- Asked at the first bar that is due, so that short work pays nothing: of the executable, or in plain LuaJIT of the shell.
 local function is_terminal()
   if on_terminal == nil then
-    local status = os.execute("test -t 2")
-    on_terminal = (status == 0 or status == true) and os.getenv("TERM") ~= "dumb"
+    local has_host, host = pcall(require, "fa4.host")
+    if has_host then
+      on_terminal = host.is_terminal(2)
+    else
+      local status = os.execute("test -t 2")
+      on_terminal = status == 0 or status == true
+    end
+    on_terminal = on_terminal and os.getenv("TERM") ~= "dumb"
   end
   return on_terminal
 end

@@ -177,7 +177,7 @@ function schedule.makespan(plan, opts)
     raise("makespan: expected a plan of op:plan(q, k, v), got %s", show(plan))
   end
   local tasks = plan:tasks()
-  local workers = opts.workers == nil and math.max(1, plan.workers) or errors.whole("makespan: workers", opts.workers, 1, 2 ^ 20)
+  local workers = opts.workers == nil and plan.workers or errors.whole("makespan: workers", opts.workers, 1, 2 ^ 20)
   local cost = cost_function(opts.costs, tasks)
   local busy, longest = {}, 0
   for w = 1, workers do busy[w] = 0 end

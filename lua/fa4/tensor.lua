@@ -23,7 +23,7 @@ tensor.dtypes, tensor.code, tensor.bytes = DTYPES, CODE, BYTES
 
 local methods = {}
 -- `data` and `nbytes` are made when asked for, so that a freed tensor raises instead of handing out an old address.
-local meta = {methods = methods}
+local meta = {methods = methods, fields = {shape = true, strides = true, dtype = true, device = true, data = true, nbytes = true}}
 
 local index_scratch = native.new("int64_t[?]", RANK_MAX)
 local value_scratch = native.new("double[1]")

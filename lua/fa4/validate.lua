@@ -108,7 +108,8 @@ local COMPARE_OPTIONS = {"atol", "rtol", "equal_nan"}
 -- @tparam tensor got any dtype
 -- @tparam tensor want the same shape
 -- @tparam[opt] table opts `atol` (0), `rtol` (0), `equal_nan` (false)
--- @treturn table `pass`, `difference` (the largest; NaN when one is), `wrong`, `elements`, `worst` (the first: `index` from 0, `got`, `want`)
+-- @treturn table `pass`, `difference` (the largest; NaN when one is), `wrong`, `elements`, `worst` (the first one: `index` from 0,
+-- `got`, `want`)
 -- @raise on a wrong argument; a different shape is a failed result with a `message`
 function validate.compare(got, want, opts)
   tensor.check(got, "compare: got")
