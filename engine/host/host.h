@@ -43,8 +43,10 @@ void host_signals_remove(void);
 void host_signals_prompt(bool on);
 /* The engine's flag that an interrupt also sets: fa4_context_interrupt. NULL: none. */
 void host_signals_watch(volatile int32_t *flag);
-/* At the prompt: a chunk starts or has ended. Forgets an interrupt that came before. */
-void host_signals_running(lua_State *L, bool on);
+/* At the prompt: a chunk starts; an interrupt that came since the last stop stops it at once. */
+void host_signals_start(void);
+/* The chunk has ended, or a line is about to be read: forgets interrupts. */
+void host_signals_stop(void);
 /* Has an interrupt come, and not been forgotten? */
 bool host_signals_interrupted(void);
 /* The terminal's settings as they are now are restored when a signal ends the process. */

@@ -4,11 +4,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
+#include <limits.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #ifdef FA4_HAVE_LIBEDIT
 #include <histedit.h>
@@ -111,10 +117,55 @@ static unsigned char complete(EditLine *editor, int key) {
     return result;
 }
 
+/* Waits for a key or an interrupt, whichever is first: SIGINT is let in only while waiting, so none is lost in between. Returns 1, or 0 at
+ * the end of input, or -1 with errno. */
+static int wait_for_key(void) {
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigset_t interrupt, before;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &before);
+    int result = 1;
+    if (host_signals_interrupted()) {
+        errno = EINTR;
+        result = -1;
+    } else if (ppoll(&input, 1, NULL, &before) < 0) {
+        result = -1;
+    }
+    int problem = errno;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = problem;
+    return result;
+}
+
+/* One character for libedit, in the user's character set. */
+static int read_key(EditLine *editor, wchar_t *key) {
+    mbstate_t state;
+    (void)editor;
+    memset(&state, 0, sizeof state);
+    for (int bytes = 0; bytes < (int)MB_LEN_MAX; bytes++) {
+        char byte;
+        ssize_t count;
+        do {
+            if (wait_for_key() < 0 && (errno != EINTR || host_signals_interrupted())) return -1;
+            count = read(STDIN_FILENO, &byte, 1);
+        } while (count < 0 && errno == EINTR && !host_signals_interrupted());
+        if (count <= 0) return (int)count;
+        size_t used = mbrtowc(key, &byte, 1, &state);
+        if (used == (size_t)-2) continue;
+        if (used == (size_t)-1) *key = L'?'; // not a character here
+        return 1;
+    }
+    *key = L'?';
+    return 1;
+}
+
 static bool editor_open(line_reader *reader) {
     HistEvent event;
     if (reader->editor) return true;
     if (reader->failed) return false;
+    // Where no locale is set, what is typed is still UTF-8 nearly everywhere.
+    if (strcmp(nl_langinfo(CODESET), "ANSI_X3.4-1968") == 0) setlocale(LC_CTYPE, "C.UTF-8");
     reader->editor = el_init("fa4", stdin, stdout, stderr);
     reader->failed = reader->editor == NULL;
     if (reader->failed) return false;
@@ -123,6 +174,7 @@ static bool editor_open(line_reader *reader) {
     el_set(reader->editor, EL_PROMPT, show_prompt);
     el_set(reader->editor, EL_EDITOR, "emacs");
     el_set(reader->editor, EL_SIGNAL, 0);
+    el_set(reader->editor, EL_GETCFN, read_key);
     if (reader->history) {
         history(reader->history, &event, H_SETSIZE, HISTORY_ENTRIES_MAX);
         history(reader->history, &event, H_SETUNIQUE, 1);
@@ -161,6 +213,7 @@ static int read_edited(lua_State *L, line_reader *reader, const char *prompt) {
 static int host_readline(lua_State *L) {
     const char *prompt = luaL_checkstring(L, 1);
     bool terminal = isatty(STDIN_FILENO);
+    host_signals_stop();
 #ifdef FA4_HAVE_LIBEDIT
     line_reader *reader = reader_get(L);
     const char *term = getenv("TERM");

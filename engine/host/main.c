@@ -35,7 +35,8 @@ static const char help_text[] =
     "  cache ls|clear the kernels compiled at run time\n"
     "\n"
     "environment\n"
-    "  FA4_NUM_THREADS, FA4_CPU, FA4_LOG=error|warn|info|debug, FA4_CACHE_DIR, NO_COLOR\n"
+    "  FA4_NUM_THREADS=N  worker threads           FA4_CPU=NAME        instruction set\n"
+    "  FA4_LOG=LEVEL      error, warn, info, debug FA4_CACHE_DIR=DIR   compiled kernels\n"
     "\n"
     "exit status\n"
     "  0 fine, 1 a script's error or a failed check, 2 usage, 3 a device is needed but absent,\n"
@@ -167,7 +168,11 @@ static int run_script(lua_State *L, const command_line *line) {
     const char *name = line->argv[line->script];
     bool input = strcmp(name, "-") == 0 && strcmp(line->argv[line->script - 1], "--") != 0;
     // Mode "t": byte code is refused, since crafted byte code can crash the machine.
-    if (luaL_loadfilex(L, input ? NULL : name, "t") != 0) return host_report_load(L);
+    if (luaL_loadfilex(L, input ? NULL : name, "t") != 0) {
+        if (strstr(lua_tostring(L, -1), "wrong mode"))
+            lua_pushfstring(L, "%s: byte code is not run, only Lua source", input ? "standard input" : name);
+        return host_report_load(L);
+    }
     int arguments = line->argc - line->script - 1;
     luaL_checkstack(L, arguments + 8, "too many arguments");
     for (int i = 0; i < arguments; i++) lua_pushstring(L, line->argv[line->script + 1 + i]);

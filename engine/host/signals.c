@@ -19,7 +19,7 @@ static volatile sig_atomic_t signal_terminal_saved;
 
 static void raise_interrupt(lua_State *L, lua_Debug *record) {
     (void)record;
-    // The hook stays armed, so that a pcall in a loop cannot swallow the interrupt; host_signals_running disarms it.
+    // The hook stays armed, so that a pcall in a loop cannot swallow the interrupt; host_signals_stop disarms it.
     luaL_error(L, "interrupted");
 }
 
@@ -28,11 +28,15 @@ static void leave(int code) {
     _exit(code);
 }
 
+static void arm_hook(void) {
+    lua_sethook(signal_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+
 static void on_interrupt(int number) {
     static const char hint[] = "\nstill running; Ctrl-C once more leaves fa4\n";
     (void)number;
-    if (!signal_running) return; // the read of the line comes back with EINTR, which is all that is wanted
     signal_count++;
+    if (!signal_running) return; // a read of a line comes back with EINTR; a chunk about to start sees the count
     if (!signal_prompt && signal_count > 1) leave(HOST_INTERRUPTED);
     if (signal_prompt && signal_count > 3) leave(HOST_INTERRUPTED);
     if (signal_prompt && signal_count == 3) {
@@ -40,7 +44,7 @@ static void on_interrupt(int number) {
         (void)ignored;
     }
     if (signal_flag) *signal_flag = 1;
-    lua_sethook(signal_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+    arm_hook();
 }
 
 static void on_terminate(int number) {
@@ -70,14 +74,29 @@ void host_signals_prompt(bool on) {
     signal_running = !on;
 }
 
-void host_signals_running(lua_State *L, bool on) {
-    // Blocked meanwhile: an interrupt in between would leave a hook without a count.
+/* Blocked meanwhile: an interrupt in between would leave a hook without a count. */
+static sigset_t block_interrupt(void) {
     sigset_t interrupt, before;
     sigemptyset(&interrupt);
     sigaddset(&interrupt, SIGINT);
     sigprocmask(SIG_BLOCK, &interrupt, &before);
-    signal_running = on;
-    lua_sethook(L, NULL, 0, 0);
+    return before;
+}
+
+void host_signals_start(void) {
+    sigset_t before = block_interrupt();
+    signal_running = 1;
+    if (signal_count > 0) { // Ctrl-C came right after the line was entered
+        if (signal_flag) *signal_flag = 1;
+        arm_hook();
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+void host_signals_stop(void) {
+    sigset_t before = block_interrupt();
+    signal_running = 0;
+    lua_sethook(signal_state, NULL, 0, 0);
     if (signal_flag) *signal_flag = 0;
     signal_count = 0;
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -35,6 +35,18 @@ static void add_searcher(lua_State *L) {
 
 /* ---- the module fa4.host ---- */
 
+/* source(name): the text of an embedded module, or nil. The documentation is read from it. */
+static int host_source(lua_State *L) {
+    const char *name = luaL_checkstring(L, 1);
+    for (int i = 0; i < host_module_count; i++) {
+        if (strcmp(name, host_modules[i].name) != 0) continue;
+        lua_pushlstring(L, host_modules[i].source, host_modules[i].size);
+        return 1;
+    }
+    lua_pushnil(L);
+    return 1;
+}
+
 /* watch(flag): flag is the cdata pointer that fa4_context_interrupt returned, or nil. */
 static int host_watch(lua_State *L) {
     volatile int32_t *flag = NULL;
@@ -55,10 +67,10 @@ static int host_protect(lua_State *L) {
     luaL_checktype(L, 1, LUA_TFUNCTION);
     lua_pushcfunction(L, describe_error);
     lua_insert(L, 1);
-    host_signals_running(L, true);
+    host_signals_start();
     int status = lua_pcall(L, lua_gettop(L) - 2, 0, 1);
     bool interrupted = host_signals_interrupted();
-    host_signals_running(L, false);
+    host_signals_stop();
     if (status == 0) return 0;
     if (!lua_istable(L, -1)) { // no memory, or an error while the error was described
         lua_newtable(L);
@@ -80,20 +92,9 @@ static int host_is_terminal(lua_State *L) {
     return 1;
 }
 
-/* source(name): the text of an embedded module, or nil. The documentation behind ?name is read from it. */
-static int host_source(lua_State *L) {
-    const char *name = luaL_checkstring(L, 1);
-    for (int i = 0; i < host_module_count; i++) {
-        if (strcmp(name, host_modules[i].name) != 0) continue;
-        lua_pushlstring(L, host_modules[i].source, host_modules[i].size);
-        return 1;
-    }
-    return 0;
-}
-
 static int open_host(lua_State *L) {
-    static const luaL_Reg functions[] = {{"watch", host_watch},
-                                         {"source", host_source},
+    static const luaL_Reg functions[] = {{"source", host_source},
+                                         {"watch", host_watch},
                                          {"protect", host_protect},
                                          {"prompt", host_prompt},
                                          {"is_terminal", host_is_terminal},

@@ -102,6 +102,7 @@ static int step(driver *d, char *line) {
     line[strcspn(line, "\n")] = '\0';
     if (strncmp(line, "send ", 5) == 0) {
         size_t count = unescape(line + 5);
+        usleep(40000); // a line editor shows its prompt a moment before it has the terminal
         return write(d->terminal, line + 5, count) == (ssize_t)count;
     }
     if (strncmp(line, "within ", 7) == 0) {
