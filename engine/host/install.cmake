@@ -12,6 +12,8 @@ install(FILES engine/fa4.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY lua/fa4 DESTINATION ${FA4_INSTALL_LUA} FILES_MATCHING PATTERN "*.lua")
 install(FILES ${FA4_LUA_BUILD}/cdef.lua DESTINATION ${FA4_INSTALL_LUA}/fa4)
 
+# The install tree may be moved: fa4.pc finds the prefix from its own place.
+file(RELATIVE_PATH FA4_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${FA4_HOST_DIR}/fa4.pc.in ${CMAKE_BINARY_DIR}/fa4.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/fa4.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
