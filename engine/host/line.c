@@ -85,6 +85,16 @@ static int read_plain(lua_State *L, const char *prompt, bool show) {
 #ifdef FA4_HAVE_LIBEDIT
 /* ---- lines with libedit ---- */
 
+static bool history_ready(line_reader *reader) {
+    HistEvent event;
+    if (reader->history) return true;
+    reader->history = history_init();
+    if (!reader->history) return false;
+    history(reader->history, &event, H_SETSIZE, HISTORY_ENTRIES_MAX);
+    history(reader->history, &event, H_SETUNIQUE, 1);
+    return true;
+}
+
 static char *show_prompt(EditLine *editor) {
     line_reader *reader = NULL;
     el_get(editor, EL_CLIENTDATA, &reader);
@@ -161,7 +171,6 @@ static int read_key(EditLine *editor, wchar_t *key) {
 }
 
 static bool editor_open(line_reader *reader) {
-    HistEvent event;
     if (reader->editor) return true;
     if (reader->failed) return false;
     // Where no locale is set, what is typed is still UTF-8 nearly everywhere.
@@ -169,17 +178,12 @@ static bool editor_open(line_reader *reader) {
     reader->editor = el_init("fa4", stdin, stdout, stderr);
     reader->failed = reader->editor == NULL;
     if (reader->failed) return false;
-    if (!reader->history) reader->history = history_init();
     el_set(reader->editor, EL_CLIENTDATA, reader);
     el_set(reader->editor, EL_PROMPT, show_prompt);
     el_set(reader->editor, EL_EDITOR, "emacs");
     el_set(reader->editor, EL_SIGNAL, 0);
     el_set(reader->editor, EL_GETCFN, read_key);
-    if (reader->history) {
-        history(reader->history, &event, H_SETSIZE, HISTORY_ENTRIES_MAX);
-        history(reader->history, &event, H_SETUNIQUE, 1);
-        el_set(reader->editor, EL_HIST, history, reader->history);
-    }
+    if (history_ready(reader)) el_set(reader->editor, EL_HIST, history, reader->history);
     el_set(reader->editor, EL_ADDFN, "fa4-complete", "Complete a name", complete);
     el_set(reader->editor, EL_BIND, "^I", "fa4-complete", NULL);
     el_set(reader->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
@@ -228,8 +232,7 @@ static int host_readline(lua_State *L) {
 static void history_enter(line_reader *reader, const char *line) {
 #ifdef FA4_HAVE_LIBEDIT
     HistEvent event;
-    if (!reader->history) reader->history = history_init();
-    if (reader->history) history(reader->history, &event, H_ENTER, line);
+    if (history_ready(reader)) history(reader->history, &event, H_ENTER, line);
 #else
     (void)reader;
     (void)line;

@@ -178,7 +178,7 @@ local function banner()
   local found, info = pcall(require, "fa4.info")
   local devices = found and info.devices_line()
   print(("fa4 %s, FlashAttention-4. %s"):format(host.version, devices or "Devices: cpu"))
-  print("An expression prints its value; ?name explains, ? helps; Tab completes; Ctrl-D leaves.")
+  print("Type an expression; ? helps, ?name explains, Tab completes, Ctrl-D leaves.")
 end
 
 --- The prompt until the end of input.
