@@ -50,6 +50,34 @@ enum {
     NAMED(row_stats, 1,     ((V).packed ? 1 : 4) * (V).q_stages,       (V).packed ? 256 : 64,   FWD_ROLE_SOFTMAX, FWD_ROLE_CORRECTION)
 // clang-format on
 
+/* Regions of dynamic shared memory in order, bytes; the first starts on a 1,024-byte boundary. */
+// clang-format off
+#define FWD_SM100_SMEM(V, REGION)                                                                  \
+    REGION(q,         (V).q_stages * FWD_TILE_BYTES(V))                                            \
+    REGION(kv,        (V).kv_stages * FWD_TILE_BYTES(V))                                           \
+    REGION(o,         (V).q_stages * FWD_TILE_BYTES(V))                                            \
+    REGION(row_scale, (V).q_stages * 128 * 4)                                                      \
+    REGION(barriers,  8 * (10 * (V).q_stages + 2 * (V).kv_stages + 4))                             \
+    REGION(task,      2 * 32)                                                                      \
+    REGION(tmem,      8)
+
+/* Regions of tensor memory: first column, columns. */
+#define FWD_SM100_TMEM(V, REGION)                                                                  \
+    REGION(S0, 0, 128)                                                                             \
+    REGION(P0, 64, 64)                                                                             \
+    REGION(S1, 128, 128)                                                                           \
+    REGION(P1, 192, 64)                                                                            \
+    REGION(O0, 256, (V).dim)                                                                       \
+    REGION(O1, 384, (V).dim)
+// clang-format on
+
+/* 128 rows of Q, K, V or O in 16 bits. */
+#define FWD_TILE_BYTES(V) (128 * 2 * (V).dim)
+#define FWD_SM100_SMEM_SUM(name, bytes) +(bytes)
+#define FWD_SM100_SMEM_BYTES(V) (0 FWD_SM100_SMEM(V, FWD_SM100_SMEM_SUM))
+#define FWD_SM100_BARRIER_OFFSET(V)                                                                \
+    ((2 * (V).q_stages + (V).kv_stages) * FWD_TILE_BYTES(V) + (V).q_stages * 128 * 4)
+
 #define FWD_SM100_RESCALERS(V)                                                                     \
     ((V).row_max == FWD_FIRST_BLOCK ? FWD_ROLE_SOFTMAX : FWD_ROLE_SOFTMAX | FWD_ROLE_CORRECTION)
 #define FWD_SM100_RESCALE_COUNT(V) ((V).row_max == FWD_FIRST_BLOCK ? 128 : 256)

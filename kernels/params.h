@@ -107,6 +107,9 @@ enum {
     FWD_TAKE_LIST = 2     /* worker_first[blockIdx.x] up to worker_first[blockIdx.x + 1] */
 };
 
+/* Both kernels' name. */
+#define FWD_KERNEL_NAME "fa4_fwd"
+
 /* The kernel's one parameter (const __grid_constant__). All maps have rank 4: {dim, heads, positions, batch}. */
 typedef struct FwdParams {
     FwdTensorMap map[FWD_MAP_COUNT];
@@ -138,7 +141,8 @@ typedef struct FwdParams {
     float cap_scale;  /* soft cap: a score to 2 log2(e) times the argument of tanh */
     /* 0 where an axis of that tensor is expanded (stride 0) and left out of its map, else 1. */
     int32_t q_head_step, q_batch_step, k_head_step, k_batch_step, v_head_step, v_batch_step;
-    int32_t reserved[2];
+    float weight_limit; /* 2^threshold: max-free blocks repair a row whose weights sum above it */
+    int32_t reserved;
 } FwdParams;
 
 #endif

@@ -1,0 +1,311 @@
+// Softmax: warpgroup i owns query stage i, thread r its row r. Per step: S from tensor memory to registers, mask, maximum, reference,
+// weights, P back over the upper half of S in two parts, sum.
+//
+//   wait s_ready -> ld S -> [wait corr_empty] -> maximum -> send rescale factor (row_stats) -> weigh, st P -> p_o_rescale -> st P -> p_ready_2 -> sum
+//
+// With max-free blocks only a tile's first block takes that path; later ones weigh against the old reference at once, test the sum
+// before P overwrites S, and rescale O here. In both forms a step that is skipped for the stage keeps every arrival and touches nothing.
+#pragma once
+
+#include "sm100_output.cuh"
+
+// Decisions of one row since the last flush. Compiled away unless the variant counts.
+struct Counts {
+    uint32_t rescaled, spared, warps, fixups;
+    float exponent_max, p_max;
+
+    FWD_DEVICE void clear() {
+        rescaled = spared = warps = fixups = 0;
+        exponent_max = MINUS_INFINITY;
+        p_max = 0.0f;
+    }
+    FWD_DEVICE static int ordered(float x) {
+        const int bits = __float_as_int(x);
+        return bits ^ ((bits >> 31) & 0x7fffffff);
+    }
+    FWD_DEVICE void flush(FwdCounters *to) {
+        if (rescaled) atomicAdd((unsigned long long *)&to->rescaled_rows, (unsigned long long)rescaled);
+        if (spared) atomicAdd((unsigned long long *)&to->spared_rows, (unsigned long long)spared);
+        if (warps) atomicAdd((unsigned long long *)&to->rescaled_warps, (unsigned long long)warps);
+        if (fixups) atomicAdd((unsigned long long *)&to->max_fixups, (unsigned long long)fixups);
+        if (exponent_max > MINUS_INFINITY) atomicMax(&to->exponent_max, ordered(exponent_max));
+        if (p_max > 0.0f) atomicMax(&to->p_max, ordered(p_max));
+        clear();
+    }
+};
+
+struct Softmax {
+    const Cta &cta;
+    const int stage, row; // row of the tile = thread of the warpgroup
+    uint32_t s, p;        // S and P of the stage, in the warp's window
+    uint32_t step_parity; // of s_ready and s_order, once a step
+    uint32_t corr_parity; // of corr_empty: a fresh slot may be written
+    Parities o, staging; // of o_ready, corr_epi.empty
+    bool owed;            // max-free: the correction role still reads this stage's previous O
+    bool exists;          // the row's query exists
+    Row state;
+    Counts counts;
+
+    FWD_DEVICE Softmax(const Cta &c, int i, int thread) : cta(c), stage(i), row(thread) {
+        s = c.tmem.s(i) + Tmem::window(thread / 32);
+        p = c.tmem.p(i) + Tmem::window(thread / 32);
+        step_parity = 0;
+        corr_parity = 1;
+        o = {0};
+        staging = {3};
+        owed = exists = false;
+        state = {};
+        counts.clear();
+    }
+
+    // ---- hand-overs ----
+
+    // The mailbox slot is free again; max-free: O has been read.
+    FWD_DEVICE void await_correction() {
+        wait(cta.smem.bars.corr_empty[stage], corr_parity);
+        corr_parity ^= 1;
+    }
+    // One number of this row to the correction role. The slot is free: await_correction went before.
+    FWD_DEVICE void send(float x) {
+        cta.smem.row_scale[stage][row] = x;
+        if (VARIANT.packed) ptx::bar_arrive(1 + stage, 2 * WARPGROUP);
+        else ptx::bar_arrive(1 + 4 * stage + row / 32, 64);
+    }
+    FWD_DEVICE void hand_over(const Barrier &bar) {
+        ptx::tcgen05_wait_st();
+        ptx::tcgen05_fence_before_thread_sync();
+        arrive(bar);
+    }
+    FWD_DEVICE void load_scores(Scores &x) {
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; f++) ptx::tcgen05_ld_32x32b_x32(s + f * FRAGMENT, x.word[f]);
+    }
+    FWD_DEVICE void settle_scores(Scores &x) {
+        ptx::tcgen05_wait_ld();
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; f++) ptx::settle(x.word[f]);
+    }
+    template <bool MASKED> FWD_DEVICE void condition(Scores &x, const KeyMask &mask) {
+        if (VARIANT.soft_cap) cap(x, cta.params.cap_scale);
+        if (MASKED) hide(x, mask);
+    }
+    // 16 keys of P from `packed`, at key `first` of the block.
+    FWD_DEVICE void store_weights(int first, int keys, const uint32_t *packed) {
+        if (keys == 32) ptx::tcgen05_st_32x32b_x16(p + first / 2, packed);
+        else ptx::tcgen05_st_32x32b_x8(p + first / 2, packed);
+    }
+    // P's columns of one fragment, with the hand-over of the first part where it ends.
+    FWD_DEVICE void store_fragment(int fragment, const uint32_t *packed) {
+        const int first = fragment * FRAGMENT, last = first + FRAGMENT;
+        const int split = VARIANT.p_split;
+        if (split > first && split < last) {
+            store_weights(first, 16, packed);
+            hand_over(cta.smem.bars.p_o_rescale[stage]);
+            store_weights(first + 16, 16, packed + 8);
+        } else {
+            store_weights(first, 32, packed);
+            if (split == last) hand_over(cta.smem.bars.p_o_rescale[stage]);
+        }
+    }
+    // The softmax warpgroups take turns in the part that is heavy in exponentials: stage 0 begins.
+    FWD_DEVICE void take_turn() {
+        if (VARIANT.order_barrier) wait(cta.smem.bars.s_order[stage], step_parity ^ (stage == 0 ? 1 : 0));
+    }
+    FWD_DEVICE void pass_turn() {
+        if (VARIANT.order_barrier) arrive(cta.smem.bars.s_order[1 - stage]);
+    }
+
+    // ---- counting ----
+
+    FWD_DEVICE void count_move(const Move &move) {
+        if (!VARIANT.counters) return;
+        const bool moved = move.moved && exists;
+        counts.rescaled += moved;
+        counts.spared += move.spared && exists;
+        const bool any = __any_sync(0xffffffff, moved);
+        counts.warps += any && row % 32 == 0;
+    }
+    // `peak`: the largest score of the block, in units of the reference before scaling. Weights are in x.
+    FWD_DEVICE void count_weights(const Scores &x, float peak, float bias) {
+        if (!VARIANT.counters) return;
+        float largest = 0.0f;
+#pragma unroll
+        for (int k = 0; k < KEYS; k++) largest = ptx::max(largest, x.get(k));
+        if (!exists) return;
+        counts.p_max = ptx::max(counts.p_max, largest);
+        counts.exponent_max = ptx::max(counts.exponent_max, fmaf(peak, cta.params.scale_log2, bias));
+    }
+
+    // ---- one block ----
+
+    template <bool MASKED> FWD_DEVICE void block(const KeyMask &mask, bool first) {
+        wait(cta.smem.bars.s_ready[stage], step_parity);
+        ptx::tcgen05_fence_after_thread_sync();
+        Scores x;
+        load_scores(x);
+        await_correction(); // while the loads are on their way
+        settle_scores(x);
+        condition<MASKED>(x, mask);
+        float peak = 0.0f;
+        if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
+        const float candidate = maximum(x, VARIANT.integer_reference ? MINUS_INFINITY : state.reference);
+        const Move move = move_reference(cta.params, state, candidate, first);
+        send(move.rescale);
+        count_move(move);
+        take_turn();
+        const ptx::Pair scale = ptx::pack(cta.params.scale_log2, cta.params.scale_log2), bias = ptx::pack(move.bias, move.bias);
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; f++) {
+            uint32_t packed[FRAGMENT / 2];
+            weigh<MASKED>(x, f, scale, bias, packed);
+            store_fragment(f, packed);
+        }
+        hand_over(cta.smem.bars.p_ready_2[stage]);
+        pass_turn();
+        // Off the critical path: P is on its way.
+        state.sum = fmaf(state.sum, move.rescale, total(x));
+        count_weights(x, peak, move.bias);
+    }
+
+    // Max-free. Returns through state; P leaves in one go, once its sum has been tested.
+    template <bool MASKED> FWD_DEVICE void block_max_free(const KeyMask &mask, bool first) {
+        wait(cta.smem.bars.s_ready[stage], step_parity);
+        ptx::tcgen05_fence_after_thread_sync();
+        Scores x;
+        load_scores(x);
+        settle_scores(x);
+        condition<MASKED>(x, mask);
+        take_turn();
+        const ptx::Pair scale = ptx::pack(cta.params.scale_log2, cta.params.scale_log2);
+        uint32_t packed[KEYS / 2];
+        float peak = 0.0f;
+        if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
+        bool ordinary = first;
+        if (!first) {
+            const float bias = -state.reference;
+#pragma unroll
+            for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, scale, ptx::pack(bias, bias), packed + f * (FRAGMENT / 2));
+            const float sum = total(x);
+            // False for NaN too. A row that has seen no key yet has an infinite bias and comes here.
+            const bool fits = sum <= cta.params.weight_limit;
+            ordinary = __any_sync(0xffffffff, !fits);
+            if (ordinary) {
+                load_scores(x);
+                settle_scores(x);
+                condition<MASKED>(x, mask);
+            } else {
+                state.sum += sum;
+                count_weights(x, peak, bias);
+            }
+        }
+        if (ordinary) ordinary_step<MASKED>(x, first, scale, packed, peak);
+        if (owed) await_previous_output();
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; f++) store_fragment(f, packed + f * (FRAGMENT / 2));
+        hand_over(cta.smem.bars.p_ready_2[stage]);
+        pass_turn();
+    }
+
+    // The step with a maximum, warp by warp. O is complete up to the previous block: s_ready of this one followed it.
+    template <bool MASKED>
+    FWD_DEVICE void ordinary_step(Scores &x, bool first, ptx::Pair scale, uint32_t (&packed)[KEYS / 2], float peak) {
+        const Move move = move_reference(cta.params, state, maximum(x, MINUS_INFINITY), first);
+        count_move(move);
+        if (VARIANT.counters && !first) counts.fixups += row % 32 == 0;
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, scale, ptx::pack(move.bias, move.bias), packed + f * (FRAGMENT / 2));
+        state.sum = fmaf(state.sum, move.rescale, total(x));
+        count_weights(x, peak, move.bias);
+        if (__any_sync(0xffffffff, move.rescale < 1.0f)) rescale_output(cta.tmem.o(stage) + Tmem::window(row / 32), move.rescale);
+    }
+
+    FWD_DEVICE void await_previous_output() {
+        await_correction();
+        owed = false;
+    }
+
+    FWD_DEVICE void skip() {
+        wait(cta.smem.bars.s_ready[stage], step_parity);
+        if (VARIANT.row_max == FWD_EACH_BLOCK) {
+            await_correction();
+            send(1.0f);
+        }
+        take_turn();
+        arrive(cta.smem.bars.p_o_rescale[stage]);
+        arrive(cta.smem.bars.p_ready_2[stage]);
+        pass_turn();
+    }
+
+    // ---- one task ----
+
+    template <bool MASKED> FWD_DEVICE void visit(const KeyMask &mask, bool first) {
+        if constexpr (VARIANT.row_max == FWD_FIRST_BLOCK) block_max_free<MASKED>(mask, first);
+        else block<MASKED>(mask, first);
+    }
+
+    FWD_DEVICE KeyMask mask_of(const FwdStep &step, Interval keys) {
+        if constexpr (VARIANT.mask_class == FWD_BITS) {
+            const int64_t at = ((int64_t)pick(step.mask, stage) * VARIANT.tile_rows + row) * FRAGMENTS;
+            const uint32_t *bits = cta.params.bit_tiles + at;
+            const uint4 four = *(const uint4 *)bits;
+            KeyMask mask = {{four.x, four.y, four.z, four.w}};
+            return mask;
+        } else {
+            return interval_mask(keys, step.key_block * VARIANT.tile_keys);
+        }
+    }
+
+    FWD_DEVICE void run(const FwdTask &task) {
+        const FwdParams &params = cta.params;
+        const int position = row_position(params, task.tile + stage, row);
+        exists = stage < task.tiles && position < params.seqlen_q;
+        owed = VARIANT.row_max == FWD_FIRST_BLOCK && stage < task.tiles;
+        const Interval keys = visible_keys(params, position);
+        Walk walk(params, task);
+        state = {MINUS_INFINITY, 0.0f};
+        bool first = true;
+#pragma unroll 1
+        for (int j = 0; j < task.steps; j++) {
+            const FwdStep step = walk.take(j);
+            const int kind = pick(step.mask, stage);
+            if (kind == FWD_STEP_SKIP) {
+                skip();
+            } else {
+                if (kind == FWD_STEP_FULL) visit<false>({}, first);
+                else visit<true>(mask_of(step, keys), first);
+                first = false;
+            }
+            step_parity ^= 1;
+        }
+        if (stage < task.tiles) finish(task, position);
+    }
+
+    FWD_DEVICE void finish(const FwdTask &task, int position) {
+        const FwdParams &params = cta.params;
+        const float inverse = inverse_sum(state);
+        if (VARIANT.epilogue == FWD_EPILOGUE_CORRECTION) {
+            if (VARIANT.row_max == FWD_EACH_BLOCK || owed) await_correction();
+            send(inverse);
+        } else {
+            if (pick(task.own, stage) > 0) {
+                wait(cta.smem.bars.o_ready[stage], o.take(stage));
+                ptx::tcgen05_fence_after_thread_sync();
+            }
+            finish_output(cta, task, stage, row, inverse, staging);
+        }
+        if (params.lse && exists)
+            params.lse[task.batch * params.lse_strides[0] + row_head(params, task.head, row) * params.lse_strides[1] +
+                       position * params.lse_strides[2]] = log_sum_exp(params, state);
+        if (VARIANT.counters) counts.flush(params.counters + task.head);
+    }
+};
+
+FWD_DEVICE void softmax_role(const Cta &cta, int stage, int thread) {
+    Softmax softmax(cta, stage, thread);
+    TaskQueue queue;
+    for (;;) {
+        const FwdTask task = queue.take_warp(cta.smem);
+        if (task.steps == FWD_NO_TASK) break;
+        softmax.run(task);
+    }
+}
