@@ -1,140 +1,11 @@
 /*
- * The lists of PTX that this project knows: types, special registers, modifiers and opcodes, each written once and expanded into enums,
- * texts and tables. What is not here is a load error. Nothing here says what an instruction does; that is the emulator's part.
+ * The one list of PTX opcodes that this project knows. What is not here is a load error. Nothing here says what an instruction does;
+ * that is the emulator's part.
  */
 #ifndef FA4_PTX_OPCODES_H
 #define FA4_PTX_OPCODES_H
 
 // clang-format off
-
-/* ---- types: id, text, bits ---- */
-#define PTX_TYPES(_)                                                                                                             \
-    _(PRED, "pred", 1)                                                                                                           \
-    _(B8, "b8", 8) _(U8, "u8", 8) _(S8, "s8", 8)                                                                                 \
-    _(B16, "b16", 16) _(U16, "u16", 16) _(S16, "s16", 16) _(F16, "f16", 16) _(BF16, "bf16", 16)                                  \
-    _(B32, "b32", 32) _(U32, "u32", 32) _(S32, "s32", 32) _(F32, "f32", 32) _(F16X2, "f16x2", 32) _(BF16X2, "bf16x2", 32)        \
-    _(TF32, "tf32", 32) _(U16X2, "u16x2", 32) _(S16X2, "s16x2", 32)                                                              \
-    _(B64, "b64", 64) _(U64, "u64", 64) _(S64, "s64", 64) _(F64, "f64", 64) _(F32X2, "f32x2", 64)                                \
-    _(B128, "b128", 128)                                                                                                         \
-    _(E4M3, "e4m3", 8) _(E5M2, "e5m2", 8) _(E4M3X2, "e4m3x2", 16) _(E5M2X2, "e5m2x2", 16)
-
-/* ---- special registers: id, text, bits ---- */
-#define PTX_SPECIALS(_)                                                                                                          \
-    _(TID_X, "%tid.x", 32) _(TID_Y, "%tid.y", 32) _(TID_Z, "%tid.z", 32)                                                         \
-    _(NTID_X, "%ntid.x", 32) _(NTID_Y, "%ntid.y", 32) _(NTID_Z, "%ntid.z", 32)                                                   \
-    _(CTAID_X, "%ctaid.x", 32) _(CTAID_Y, "%ctaid.y", 32) _(CTAID_Z, "%ctaid.z", 32)                                             \
-    _(NCTAID_X, "%nctaid.x", 32) _(NCTAID_Y, "%nctaid.y", 32) _(NCTAID_Z, "%nctaid.z", 32)                                       \
-    _(LANEID, "%laneid", 32) _(WARPID, "%warpid", 32) _(NWARPID, "%nwarpid", 32) _(SMID, "%smid", 32) _(NSMID, "%nsmid", 32)     \
-    _(GRIDID, "%gridid", 64) _(CLOCK, "%clock", 32) _(CLOCK_HI, "%clock_hi", 32) _(CLOCK64, "%clock64", 64)                      \
-    _(GLOBALTIMER, "%globaltimer", 64) _(GLOBALTIMER_LO, "%globaltimer_lo", 32) _(GLOBALTIMER_HI, "%globaltimer_hi", 32)         \
-    _(LANEMASK_EQ, "%lanemask_eq", 32) _(LANEMASK_LE, "%lanemask_le", 32) _(LANEMASK_LT, "%lanemask_lt", 32)                     \
-    _(LANEMASK_GE, "%lanemask_ge", 32) _(LANEMASK_GT, "%lanemask_gt", 32)                                                        \
-    _(CLUSTERID_X, "%clusterid.x", 32) _(CLUSTERID_Y, "%clusterid.y", 32) _(CLUSTERID_Z, "%clusterid.z", 32)                     \
-    _(NCLUSTERID_X, "%nclusterid.x", 32) _(NCLUSTERID_Y, "%nclusterid.y", 32) _(NCLUSTERID_Z, "%nclusterid.z", 32)               \
-    _(CLUSTER_CTAID_X, "%cluster_ctaid.x", 32) _(CLUSTER_CTAID_Y, "%cluster_ctaid.y", 32)                                        \
-    _(CLUSTER_CTAID_Z, "%cluster_ctaid.z", 32) _(CLUSTER_NCTAID_X, "%cluster_nctaid.x", 32)                                      \
-    _(CLUSTER_NCTAID_Y, "%cluster_nctaid.y", 32) _(CLUSTER_NCTAID_Z, "%cluster_nctaid.z", 32)                                    \
-    _(CLUSTER_CTARANK, "%cluster_ctarank", 32) _(CLUSTER_NCTARANK, "%cluster_nctarank", 32)                                      \
-    _(IS_EXPLICIT_CLUSTER, "%is_explicit_cluster", 1)                                                                            \
-    _(DYNAMIC_SMEM_SIZE, "%dynamic_smem_size", 32) _(TOTAL_SMEM_SIZE, "%total_smem_size", 32)                                    \
-    _(WARP_SZ, "WARP_SZ", 32)
-
-/*
- * ---- modifier classes ----
- * Each is a field of ptx_form (0 = not written) and a bit of an opcode's sets. Types and spaces are lists of their own.
- */
-#define PTX_CLASSES(_)                                                                                                           \
-    _(rounding)    /* .rn .rz .rm .rp; integer roundings of cvt; .rna .rs */                                                     \
-    _(ftz) _(sat) _(satfinite) _(relu) _(approx) _(full) _(nan) _(xorsign_abs) _(abs) _(carry)                                   \
-    _(compare)     /* setp, set */                                                                                               \
-    _(operation)   /* .and .or .xor of setp and bar.red; of atom, red, redux: also .add .min .max .inc .dec .exch .cas .popc */  \
-    _(half)        /* mul, mad: .lo .hi .wide */                                                                                 \
-    _(shuffle) _(vote) _(match) _(permute) _(direction) _(clamp) _(test)                                                         \
-    _(semantics)   /* .weak .relaxed .acquire .release .acq_rel .sc .volatile .mmio */                                           \
-    _(scope)       /* .cta .cluster .gpu .sys */                                                                                 \
-    _(cache)       /* .ca .cg .cs .lu .cv .wb .wt */                                                                             \
-    _(evict) _(l2_evict) _(l2_hint) _(l2_prefetch) _(nc)                                                                         \
-    _(vector)      /* 2, 4 or 8 elements */                                                                                      \
-    _(sync) _(aligned) _(uni)                                                                                                    \
-    _(dimension)   /* of a bulk tensor copy: 1 .. 5 */                                                                           \
-    _(load_mode) _(completion) _(multicast) _(cta_group) _(read) _(noinc) _(no_complete) _(parity)                               \
-    _(kind) _(collector_a) _(collector_b) _(lanes) /* 32x32b ... */ _(repeat) /* x1 .. x128 */ _(pack) _(arrive_one)             \
-    _(matrix)      /* 1: ptx_form.m, n, k hold a shape such as m64n128k16 */                                                     \
-    _(layout_a) _(layout_b) _(trans)                                                                                             \
-    _(to) _(change) /* setmaxnreg: .inc .dec */ _(ctaid_axis) _(space_sink)
-
-/* ---- modifiers: text, class, enum value (0 is "absent"); a text may stand in several classes, the opcode decides ---- */
-#define PTX_MODIFIERS(_)                                                                                                         \
-    _("rn", rounding, PTX_RN) _("rz", rounding, PTX_RZ) _("rm", rounding, PTX_RM) _("rp", rounding, PTX_RP)                      \
-    _("rna", rounding, PTX_RNA) _("rs", rounding, PTX_RS)                                                                        \
-    _("rni", rounding, PTX_RNI) _("rzi", rounding, PTX_RZI) _("rmi", rounding, PTX_RMI) _("rpi", rounding, PTX_RPI)              \
-    _("ftz", ftz, 1) _("sat", sat, 1) _("satfinite", satfinite, 1) _("relu", relu, 1) _("approx", approx, 1) _("full", full, 1)  \
-    _("NaN", nan, 1) _("xorsign", xorsign_abs, 1) _("abs", abs, 1) _("cc", carry, 1)                                             \
-    _("eq", compare, PTX_EQ) _("ne", compare, PTX_NE) _("lt", compare, PTX_LT) _("le", compare, PTX_LE)                          \
-    _("gt", compare, PTX_GT) _("ge", compare, PTX_GE) _("lo", compare, PTX_LO) _("ls", compare, PTX_LS)                          \
-    _("hi", compare, PTX_HI) _("hs", compare, PTX_HS) _("equ", compare, PTX_EQU) _("neu", compare, PTX_NEU)                      \
-    _("ltu", compare, PTX_LTU) _("leu", compare, PTX_LEU) _("gtu", compare, PTX_GTU) _("geu", compare, PTX_GEU)                  \
-    _("num", compare, PTX_NUM) _("nan", compare, PTX_NAN)                                                                        \
-    _("and", operation, PTX_AND) _("or", operation, PTX_OR) _("xor", operation, PTX_XOR) _("add", operation, PTX_ADDING)         \
-    _("min", operation, PTX_MINIMUM) _("max", operation, PTX_MAXIMUM) _("inc", operation, PTX_INC) _("dec", operation, PTX_DEC)  \
-    _("exch", operation, PTX_EXCH) _("cas", operation, PTX_CAS) _("popc", operation, PTX_POPCOUNT)                               \
-    _("lo", half, PTX_HALF_LO) _("hi", half, PTX_HALF_HI) _("wide", half, PTX_HALF_WIDE)                                         \
-    _("up", shuffle, PTX_SHFL_UP) _("down", shuffle, PTX_SHFL_DOWN) _("bfly", shuffle, PTX_SHFL_BFLY)                            \
-    _("idx", shuffle, PTX_SHFL_IDX)                                                                                              \
-    _("all", vote, PTX_VOTE_ALL) _("any", vote, PTX_VOTE_ANY) _("uni", vote, PTX_VOTE_UNI) _("ballot", vote, PTX_VOTE_BALLOT)    \
-    _("any", match, PTX_MATCH_ANY) _("all", match, PTX_MATCH_ALL)                                                                \
-    _("f4e", permute, PTX_PRMT_F4E) _("b4e", permute, PTX_PRMT_B4E) _("rc8", permute, PTX_PRMT_RC8)                              \
-    _("ecl", permute, PTX_PRMT_ECL) _("ecr", permute, PTX_PRMT_ECR) _("rc16", permute, PTX_PRMT_RC16)                            \
-    _("l", direction, PTX_LEFT) _("r", direction, PTX_RIGHT) _("clamp", clamp, PTX_CLAMP) _("wrap", clamp, PTX_WRAP)             \
-    _("finite", test, PTX_FINITE) _("infinite", test, PTX_INFINITE) _("number", test, PTX_NUMBER)                                \
-    _("notanumber", test, PTX_NOTANUMBER) _("normal", test, PTX_NORMAL) _("subnormal", test, PTX_SUBNORMAL)                      \
-    _("weak", semantics, PTX_WEAK) _("relaxed", semantics, PTX_RELAXED) _("acquire", semantics, PTX_ACQUIRE)                     \
-    _("release", semantics, PTX_RELEASE) _("acq_rel", semantics, PTX_ACQ_REL) _("sc", semantics, PTX_SC)                         \
-    _("volatile", semantics, PTX_VOLATILE) _("mmio", semantics, PTX_MMIO)                                                        \
-    _("cta", scope, PTX_SCOPE_CTA) _("cluster", scope, PTX_SCOPE_CLUSTER) _("gpu", scope, PTX_SCOPE_GPU)                         \
-    _("sys", scope, PTX_SCOPE_SYS) _("gl", scope, PTX_SCOPE_GPU)                                                                 \
-    _("ca", cache, PTX_CACHE_CA) _("cg", cache, PTX_CACHE_CG) _("cs", cache, PTX_CACHE_CS) _("lu", cache, PTX_CACHE_LU)          \
-    _("cv", cache, PTX_CACHE_CV) _("wb", cache, PTX_CACHE_WB) _("wt", cache, PTX_CACHE_WT)                                       \
-    _("L1::evict_normal", evict, PTX_EVICT_NORMAL) _("L1::evict_unchanged", evict, PTX_EVICT_UNCHANGED)                          \
-    _("L1::evict_first", evict, PTX_EVICT_FIRST) _("L1::evict_last", evict, PTX_EVICT_LAST)                                      \
-    _("L1::no_allocate", evict, PTX_NO_ALLOCATE)                                                                                 \
-    _("L2::evict_normal", l2_evict, PTX_EVICT_NORMAL) _("L2::evict_first", l2_evict, PTX_EVICT_FIRST)                            \
-    _("L2::evict_last", l2_evict, PTX_EVICT_LAST) _("L2::evict_unchanged", l2_evict, PTX_EVICT_UNCHANGED)                        \
-    _("L2::cache_hint", l2_hint, 1)                                                                                              \
-    _("L2::64B", l2_prefetch, 1) _("L2::128B", l2_prefetch, 2) _("L2::256B", l2_prefetch, 3) _("nc", nc, 1)                      \
-    _("v2", vector, 2) _("v4", vector, 4) _("v8", vector, 8)                                                                     \
-    _("sync", sync, 1) _("aligned", aligned, 1) _("uni", uni, 1)                                                                 \
-    _("1d", dimension, 1) _("2d", dimension, 2) _("3d", dimension, 3) _("4d", dimension, 4) _("5d", dimension, 5)                \
-    _("tile", load_mode, PTX_TILE) _("im2col", load_mode, PTX_IM2COL) _("im2col_no_offs", load_mode, PTX_IM2COL_NO_OFFS)         \
-    _("tile::gather4", load_mode, PTX_TILE_GATHER4) _("tile::scatter4", load_mode, PTX_TILE_SCATTER4)                            \
-    _("im2col::w", load_mode, PTX_IM2COL_W) _("im2col::w::128", load_mode, PTX_IM2COL_W_128)                                     \
-    _("mbarrier::complete_tx::bytes", completion, PTX_COMPLETE_TX) _("bulk_group", completion, PTX_BULK_GROUP)                   \
-    _("multicast::cluster", multicast, 1) _("multicast::cluster::all", multicast, 2)                                             \
-    _("cta_group::1", cta_group, 1) _("cta_group::2", cta_group, 2)                                                              \
-    _("read", read, 1) _("noinc", noinc, 1) _("noComplete", no_complete, 1) _("parity", parity, 1)                               \
-    _("kind::f16", kind, PTX_KIND_F16) _("kind::tf32", kind, PTX_KIND_TF32) _("kind::f8f6f4", kind, PTX_KIND_F8F6F4)             \
-    _("kind::i8", kind, PTX_KIND_I8) _("kind::mxf8f6f4", kind, PTX_KIND_MXF8F6F4) _("kind::mxf4", kind, PTX_KIND_MXF4)           \
-    _("kind::mxf4nvf4", kind, PTX_KIND_MXF4NVF4)                                                                                 \
-    _("collector::a::fill", collector_a, PTX_FILL) _("collector::a::use", collector_a, PTX_USE)                                  \
-    _("collector::a::lastuse", collector_a, PTX_LASTUSE) _("collector::a::discard", collector_a, PTX_DISCARD)                    \
-    _("32x32b", lanes, PTX_32X32B) _("16x64b", lanes, PTX_16X64B) _("16x128b", lanes, PTX_16X128B)                               \
-    _("16x256b", lanes, PTX_16X256B) _("16x32bx2", lanes, PTX_16X32BX2)                                                          \
-    _("128x256b", lanes, PTX_128X256B) _("4x256b", lanes, PTX_4X256B) _("128x128b", lanes, PTX_128X128B)                         \
-    _("x1", repeat, 1) _("x2", repeat, 2) _("x4", repeat, 4) _("x8", repeat, 8) _("x16", repeat, 16) _("x32", repeat, 32)        \
-    _("x64", repeat, 64) _("x128", repeat, 128)                                                                                  \
-    _("pack::16b", pack, 1) _("unpack::16b", pack, 2)                                                                            \
-    _("mbarrier::arrive::one", arrive_one, 1)                                                                                    \
-    _("row", layout_a, PTX_ROW) _("col", layout_a, PTX_COL) _("row", layout_b, PTX_ROW) _("col", layout_b, PTX_COL)              \
-    _("trans", trans, 1) _("to", to, 1)                                                                                          \
-    _("inc", change, PTX_CHANGE_INC) _("dec", change, PTX_CHANGE_DEC)                                                            \
-    _("get_first_ctaid", ctaid_axis, 4) _("get_first_ctaid::x", ctaid_axis, 1) _("get_first_ctaid::y", ctaid_axis, 2)            \
-    _("get_first_ctaid::z", ctaid_axis, 3)
-
-/* ---- state spaces: id, text ---- */
-#define PTX_SPACES(_)                                                                                                            \
-    _(GENERIC, "") _(GLOBAL, "global") _(SHARED, "shared") _(SHARED_CTA, "shared::cta") _(SHARED_CLUSTER, "shared::cluster")     \
-    _(PARAM, "param") _(PARAM_ENTRY, "param::entry") _(PARAM_FUNC, "param::func") _(LOCAL, "local") _(CONST, "const")            \
-    _(TENSORMAP, "tensormap")
 
 /*
  * ---- opcodes: id, text, operands, required classes, allowed classes, types (count, then the set of each), spaces, target ----
@@ -142,7 +13,7 @@
  * Operands: one letter each; '|' parts alternatives; '?' makes the operand before it and all later ones optional.
  *   d destination of the first type (twice as wide under .wide)    D the same or wider, or a vector of .vN
  *   s source of the first type      c source as wide as d          T source of the last type or wider    V vector too
- *   U destination b32   u source b32   Q destination b64   q source b64   h source b16   i immediate
+ *   U destination b32   u source b32   Q destination b64   q source b64   h source b16   F source f32   i immediate
  *   P predicate, or p|q             p source predicate, !p, or an immediate
  *   r destination b32, or r|p       k destination b64 (mbarrier state)    g state b64, or parity b32 under .parity
  *   a address [..]    m tensor address [map, {..}]    x source b32 or list of them    X destination list    o offsets {..} b16
@@ -197,7 +68,7 @@
     _(SHF,  "shf",  "dssu",  C(direction)|C(clamp), 0, T1(BITS32), S0, 0)                                                        \
     _(POPC, "popc", "Us",    0, 0, T1(BITS32|BITS64), S0, 0)                                                                     \
     _(CLZ,  "clz",  "Us",    0, 0, T1(BITS32|BITS64), S0, 0)                                                                     \
-    _(BFIND, "bfind", "Us",  0, C(space_sink), T1(INT32|INT64), S0, 0)                                                           \
+    _(BFIND, "bfind", "Us",  0, 0, T1(INT32|INT64), S0, 0)                                                                       \
     _(BFIND_SHIFTAMT, "bfind.shiftamt", "Us", 0, 0, T1(INT32|INT64), S0, 0)                                                      \
     _(FNS,  "fns",  "duuu",  0, 0, T1(BITS32), S0, 0)                                                                            \
     _(BREV, "brev", "ds",    0, 0, T1(BITS32|BITS64), S0, 0)                                                                     \
@@ -220,10 +91,8 @@
     _(LDU,  "ldu",  "Da",    0, C(vector), T1(MEMORY), S01, 0)                                                                   \
     _(ST,   "st",   "aVq?",  0, C(semantics)|C(scope)|C(cache)|C(evict)|C(l2_evict)|C(l2_hint)|C(vector), T1(MEMORY), S01, 0)    \
     _(ST_ASYNC, "st.async", "aVa", 0, C(semantics)|C(scope)|C(completion)|C(vector), T1(MEMORY), S01, 90)                        \
-    _(ATOM, "atom", "Dasq?|Dassq?|DaVq?", C(operation), C(semantics)|C(scope)|C(l2_hint)|C(vector), T1(ATOMIC), S01, 0)          \
-    _(ATOM_NOFTZ, "atom.add.noftz", "Dasq?|DaVq?", 0, C(semantics)|C(scope)|C(l2_hint)|C(vector), T1(HALF), S01, 0)              \
-    _(RED,  "red",  "asq?|aVq?", C(operation), C(semantics)|C(scope)|C(l2_hint)|C(vector), T1(ATOMIC), S01, 0)                   \
-    _(RED_NOFTZ, "red.add.noftz", "asq?|aVq?", 0, C(semantics)|C(scope)|C(l2_hint)|C(vector), T1(HALF), S01, 0)                  \
+    _(ATOM, "atom", "Dasq?|Dassq?|DaVq?", C(operation), C(semantics)|C(scope)|C(l2_hint)|C(vector)|C(noftz), T1(ATOMIC), S01, 0) \
+    _(RED,  "red",  "asq?|aVq?", C(operation), C(semantics)|C(scope)|C(l2_hint)|C(vector)|C(noftz), T1(ATOMIC), S01, 0)          \
     _(RED_ASYNC, "red.async", "asa", C(operation), C(semantics)|C(scope)|C(completion), T1(INT32|INT64|BITS), S01, 90)           \
     _(PREFETCH, "prefetch", "a", 0, C(evict)|C(l2_evict), T0, S01, 0)                                                            \
     _(PREFETCH_L1, "prefetch.global.L1", "a", 0, 0, T0, S0, 0)                                                                   \
@@ -231,7 +100,7 @@
     _(PREFETCHU_L1, "prefetchu.L1", "a", 0, 0, T0, S0, 0)                                                                        \
     _(DISCARD, "discard.global.L2", "ai", 0, 0, T0, S0, 0)                                                                       \
     _(APPLYPRIORITY, "applypriority.global", "ai", C(l2_evict), 0, T0, S0, 0)                                                    \
-    _(CREATEPOLICY, "createpolicy.fractional", "Qu?", C(l2_evict), C(l2_evict), T1(BITS64), S0, 0)                               \
+    _(CREATEPOLICY, "createpolicy.fractional", "QF?", C(l2_evict), C(l2_evict_second), T1(BITS64), S0, 0)                        \
     _(LDMATRIX, "ldmatrix", "Ma", C(sync)|C(aligned)|C(matrix)|C(repeat), C(trans), T1(BITS16|BITS8), S01, 0)                    \
     _(STMATRIX, "stmatrix", "aN", C(sync)|C(aligned)|C(matrix)|C(repeat), C(trans), T1(BITS16|BITS8), S01, 90)                   \
     _(MOVMATRIX, "movmatrix", "du", C(sync)|C(aligned)|C(matrix)|C(trans), 0, T1(BITS16), S0, 0)                                 \
@@ -250,7 +119,7 @@
       C(load_mode)|C(multicast)|C(cta_group)|C(l2_hint), T0, S2, 90)                                                             \
     _(CP_REDUCE_ASYNC_BULK_TENSOR, "cp.reduce.async.bulk.tensor", "maq?", C(dimension)|C(completion)|C(operation),               \
       C(load_mode)|C(l2_hint), T0, S2, 90)                                                                                       \
-    _(CP_ASYNC_BULK_PREFETCH_TENSOR, "cp.async.bulk.prefetch.tensor", "mq?|moq?", C(dimension), C(load_mode)|C(l2_hint), T0,     \
+    _(CP_ASYNC_BULK_PREFETCH_TENSOR, "cp.async.bulk.prefetch.tensor", "mq?|moq?", C(dimension), C(load_mode)|C(l2_hint)|C(l2), T0, \
       S1, 90)                                                                                                                    \
     _(CP_ASYNC_BULK_COMMIT_GROUP, "cp.async.bulk.commit_group", "", 0, 0, T0, S0, 90)                                            \
     _(CP_ASYNC_BULK_WAIT_GROUP, "cp.async.bulk.wait_group", "i", 0, C(read), T0, S0, 90)                                         \
@@ -274,14 +143,12 @@
     _(BARRIER_CLUSTER_ARRIVE, "barrier.cluster.arrive", "", 0, C(semantics)|C(aligned), T0, S0, 90)                              \
     _(BARRIER_CLUSTER_WAIT, "barrier.cluster.wait", "", 0, C(semantics)|C(aligned), T0, S0, 90)                                  \
     _(MEMBAR, "membar", "", C(scope), 0, T0, S0, 0)                                                                              \
-    _(FENCE, "fence", "", 0, C(semantics)|C(scope), T0, S0, 0)                                                                   \
+    _(FENCE, "fence", "", 0, C(semantics)|C(scope)|C(sync_restrict), T0, S0, 0)                                                  \
     _(FENCE_MBARRIER_INIT, "fence.mbarrier_init", "", C(semantics)|C(scope), 0, T0, S0, 90)                                      \
     _(FENCE_PROXY_ASYNC, "fence.proxy.async", "", 0, 0, T0, S01, 90)                                                             \
     _(FENCE_PROXY_ALIAS, "fence.proxy.alias", "", 0, 0, T0, S0, 0)                                                               \
     _(FENCE_PROXY_TENSORMAP, "fence.proxy.tensormap::generic", "|ai", C(semantics)|C(scope), 0, T0, S0, 90)                      \
-    _(FENCE_PROXY_ASYNC_GENERIC, "fence.proxy.async::generic", "", C(semantics)|C(scope), C(space_sink), T0, S01, 90)            \
-    _(FENCE_ACQUIRE_RESTRICT, "fence.acquire.sync_restrict::shared::cluster.cluster", "", 0, 0, T0, S0, 90)                      \
-    _(FENCE_RELEASE_RESTRICT, "fence.release.sync_restrict::shared::cta.cluster", "", 0, 0, T0, S0, 90)                          \
+    _(FENCE_PROXY_ASYNC_GENERIC, "fence.proxy.async::generic", "", C(semantics)|C(scope), C(sync_restrict), T0, S0, 90)          \
     _(MBARRIER_INIT, "mbarrier.init", "au", 0, 0, T1(BITS64), S01, 0)                                                            \
     _(MBARRIER_INVAL, "mbarrier.inval", "a", 0, 0, T1(BITS64), S01, 0)                                                           \
     _(MBARRIER_EXPECT_TX, "mbarrier.expect_tx", "au", 0, C(semantics)|C(scope), T1(BITS64), S01, 90)                             \
@@ -335,7 +202,7 @@
     /* cluster launch control */                                                                                                 \
     _(CLC_TRY_CANCEL, "clusterlaunchcontrol.try_cancel.async", "aa", C(completion), C(multicast), T1(BITS128), S01, 100)         \
     _(CLC_IS_CANCELED, "clusterlaunchcontrol.query_cancel.is_canceled", "Pj", 0, 0, T2(PREDICATE, BITS128), S0, 100)             \
-    _(CLC_GET_FIRST_CTAID, "clusterlaunchcontrol.query_cancel", "Xj|Uj", C(ctaid_axis), 0, T2(BITS32, BITS128), S0, 100)
+    _(CLC_GET_FIRST_CTAID, "clusterlaunchcontrol.query_cancel", "Xj|Uj", C(ctaid_axis), C(vector), T2(BITS32, BITS128), S0, 100)
 
 // clang-format on
 

@@ -1,12 +1,14 @@
 /*
- * PTX text -> an immutable program in decoded form: every name resolved, every modifier a field, every label an instruction index.
- * It knows the language and not the machine: what an instruction does, and whether it can be executed, is for the reader of the
- * program. ptx_parse accepts any bytes and reports all errors that it finds, each with its line.
+ * PTX text -> an immutable program in decoded form: every name resolved, every modifier a field,
+ * every label an instruction index. It knows the language and not the machine: what an instruction
+ * does, and whether it can be executed, is for the reader of the program. ptx_parse accepts any
+ * bytes and reports all errors that it finds, each with its line.
  */
 #ifndef FA4_PTX_PTX_H
 #define FA4_PTX_PTX_H
 
 #include "core/error.h"
+#include "ptx/modifiers.h"
 #include "ptx/opcodes.h"
 
 #include <stdbool.h>
@@ -44,6 +46,7 @@ typedef enum ptx_opcode {
 
 /* ---- values of modifier fields; 0 always means "not written" ---- */
 
+// clang-format off
 enum { PTX_RN = 1, PTX_RZ, PTX_RM, PTX_RP, PTX_RNA, PTX_RS, PTX_RNI, PTX_RZI, PTX_RMI, PTX_RPI };
 enum {
     PTX_EQ = 1, PTX_NE, PTX_LT, PTX_LE, PTX_GT, PTX_GE, PTX_LO, PTX_LS, PTX_HI, PTX_HS,
@@ -77,24 +80,32 @@ enum {
 };
 enum { PTX_ROW = 1, PTX_COL };
 enum { PTX_CHANGE_INC = 1, PTX_CHANGE_DEC };
+// clang-format on
 
 /* ---- instructions ---- */
 
 /* A register's place: f16, f32 and f64 live with b16, b32 and b64; 8-bit registers with b16. */
 typedef enum ptx_class {
-    PTX_CLASS_PRED, PTX_CLASS_B16, PTX_CLASS_B32, PTX_CLASS_B64, PTX_CLASS_B128, PTX_CLASS_COUNT
+    PTX_CLASS_PRED,
+    PTX_CLASS_B16,
+    PTX_CLASS_B32,
+    PTX_CLASS_B64,
+    PTX_CLASS_B128,
+    PTX_CLASS_COUNT
 } ptx_class;
 
-/* What stands before the operands, decoded once per distinct spelling: all instructions spelt alike share one form, so that a reader can
- * choose a handler per form. */
+/* What stands before the operands, decoded once per distinct spelling: all instructions spelt alike
+ * share one form, so that a reader can choose a handler per form. */
 typedef struct ptx_form {
     const char *text; /* the whole spelling, such as "add.rn.ftz.f32x2" */
     uint32_t number;  /* 0 .. form_count - 1 */
     uint16_t opcode;  /* ptx_opcode */
     uint8_t type_count, space_count;
     uint8_t types[4];  /* ptx_type in source order; cvt: destination, source */
-    uint8_t spaces[2]; /* ptx_space in source order; absent = PTX_SPACE_GENERIC. Copies: destination, source */
-    uint8_t cluster;   /* 1: touches other CTAs of a cluster (multicast, cta_group::2, mapa, barrier.cluster, ...) */
+    uint8_t spaces[2]; /* ptx_space in source order; absent = PTX_SPACE_GENERIC. Copies:
+                          destination, source */
+    uint8_t cluster;   /* 1: touches other CTAs of a cluster (multicast, cta_group::2, mapa,
+                          barrier.cluster, ...) */
     int16_t m, n, k;   /* of a matrix shape, else 0 */
 #define PTX_FIELD(name) uint8_t name;
     PTX_CLASSES(PTX_FIELD)
@@ -104,7 +115,8 @@ typedef struct ptx_form {
 typedef enum ptx_kind {
     PTX_REGISTER,  /* reg_class, index; sub = 1: negated predicate */
     PTX_SINK,      /* _ */
-    PTX_IMMEDIATE, /* value: the bits of the operand's type (f32 in the low 32), sign-extended for integers */
+    PTX_IMMEDIATE, /* value: the bits of the operand's type (f32 in the low 32), sign-extended for
+                      integers */
     PTX_SPECIAL,   /* index: ptx_special */
     PTX_SYMBOL,    /* the address of symbol `index` plus value */
     PTX_ADDRESS,   /* [base + value]: sub is ptx_base */
@@ -118,7 +130,11 @@ typedef enum ptx_kind {
 } ptx_kind;
 
 typedef enum ptx_base { PTX_BASE_NONE, PTX_BASE_REGISTER, PTX_BASE_SYMBOL } ptx_base;
-typedef enum ptx_literal { PTX_LITERAL_INTEGER, PTX_LITERAL_F32, PTX_LITERAL_F64 } ptx_literal; /* sub of an immediate: how to print it */
+typedef enum ptx_literal {
+    PTX_LITERAL_INTEGER,
+    PTX_LITERAL_F32,
+    PTX_LITERAL_F64
+} ptx_literal; /* sub of an immediate: how to print it */
 
 typedef struct ptx_operand {
     uint8_t kind;      /* ptx_kind */
@@ -151,9 +167,16 @@ typedef struct ptx_loc {
     uint32_t inlined; /* the loc of the call that was inlined, 0: none */
 } ptx_loc;
 
-typedef enum ptx_linkage { PTX_LINK_NONE, PTX_LINK_EXTERN, PTX_LINK_VISIBLE, PTX_LINK_WEAK, PTX_LINK_COMMON } ptx_linkage;
+typedef enum ptx_linkage {
+    PTX_LINK_NONE,
+    PTX_LINK_EXTERN,
+    PTX_LINK_VISIBLE,
+    PTX_LINK_WEAK,
+    PTX_LINK_COMMON
+} ptx_linkage;
 
-/* An initialiser's address: 8 (or 4) bytes at `at` of the symbol hold the address of another symbol plus an addend. */
+/* An initialiser's address: 8 (or 4) bytes at `at` of the symbol hold the address of another symbol
+ * plus an addend. */
 typedef struct ptx_relocation {
     uint64_t at;
     uint32_t symbol;
@@ -164,15 +187,17 @@ typedef struct ptx_relocation {
 
 typedef struct ptx_symbol {
     const char *name;
-    uint8_t space;   /* GLOBAL, CONST, SHARED, LOCAL, PARAM (of an entry or .func), PARAM_FUNC (declared in a body for a call) */
-    uint8_t type;    /* ptx_type of an element */
-    uint8_t linkage; /* ptx_linkage */
-    uint8_t dynamic; /* 1: .extern .shared x[]: begins where the static shared memory ends */
-    uint8_t vector;  /* elements of .v2, .v4; else 1 */
-    int32_t function; /* the owner, -1: module */
-    uint32_t align;   /* bytes, a power of two */
-    uint64_t size;    /* bytes; 0 for dynamic */
-    uint64_t offset;  /* GLOBAL, CONST: in the module's segment; LOCAL, PARAM: in the function's. SHARED: see ptx_function */
+    uint8_t space;       /* GLOBAL, CONST, SHARED, LOCAL, PARAM (of an entry or .func), PARAM_FUNC
+                            (declared in a body for a call) */
+    uint8_t type;        /* ptx_type of an element */
+    uint8_t linkage;     /* ptx_linkage */
+    uint8_t dynamic;     /* 1: .extern .shared x[]: begins where the static shared memory ends */
+    uint8_t vector;      /* elements of .v2, .v4; else 1 */
+    int32_t function;    /* the owner, -1: module */
+    uint32_t align;      /* bytes, a power of two */
+    uint64_t size;       /* bytes; 0 for dynamic */
+    uint64_t offset;     /* GLOBAL, CONST: in the module's segment; LOCAL, PARAM: in the function's.
+                            SHARED: see ptx_function */
     const uint8_t *init; /* size bytes, or NULL (zero) */
     const ptx_relocation *relocations;
     uint32_t relocation_count;
@@ -181,7 +206,8 @@ typedef struct ptx_symbol {
 
 /* Registers declared together: name, or name0 .. name(count-1) when range. */
 typedef struct ptx_registers {
-    const char *name; /* unique in the function: a name of an inner scope carries that scope's number */
+    const char
+        *name; /* unique in the function: a name of an inner scope carries that scope's number */
     uint8_t type, reg_class, range;
     uint32_t first, count; /* numbers in the class */
 } ptx_registers;
@@ -196,9 +222,9 @@ typedef struct ptx_function {
     uint8_t entry;     /* 1: .entry, 0: .func */
     uint8_t prototype; /* 1: declared without a body */
     uint8_t linkage;
-    uint8_t cluster_explicit;   /* .explicitcluster */
-    int32_t reqntid[3];         /* 0: not given */
-    int32_t maxntid[3];         /* 0: not given */
+    uint8_t cluster_explicit; /* .explicitcluster */
+    int32_t reqntid[3];       /* 0: not given */
+    int32_t maxntid[3];       /* 0: not given */
     int32_t reqnctapercluster[3];
     int32_t minnctapersm, maxnreg, maxclusterrank;
     const uint32_t *params; /* symbols, in order */
@@ -206,12 +232,13 @@ typedef struct ptx_function {
     const uint32_t *results; /* of a .func */
     uint32_t result_count;
     uint32_t param_bytes;
-    uint32_t local_bytes;          /* .local frame */
-    uint32_t call_bytes;           /* .param variables declared in the body */
-    uint32_t shared_bytes;         /* static shared memory that this function refers to */
-    uint32_t shared_dynamic;       /* offset of dynamic shared memory: shared_bytes aligned */
-    uint32_t shared_align;         /* largest alignment asked for */
-    const uint32_t *shared_offset; /* per symbol of the program: its place in shared memory, or PTX_NOWHERE */
+    uint32_t local_bytes;    /* .local frame */
+    uint32_t call_bytes;     /* .param variables declared in the body */
+    uint32_t shared_bytes;   /* static shared memory that this function refers to */
+    uint32_t shared_dynamic; /* offset of dynamic shared memory: shared_bytes aligned */
+    uint32_t shared_align;   /* largest alignment asked for */
+    const uint32_t
+        *shared_offset; /* per symbol of the program: its place in shared memory, or PTX_NOWHERE */
     uint32_t reg_count[PTX_CLASS_COUNT];
     const ptx_registers *registers;
     uint32_t registers_count;
@@ -243,21 +270,27 @@ typedef struct ptx_program {
     uint64_t global_bytes, const_bytes;
 } ptx_program;
 
-/* Parses length bytes of text. On failure err->text has one line per error ("line 12: ..."), as many as fit, then a count.
- * FA4_BAD_FILE: not PTX, or PTX that is not known here; FA4_UNSUPPORTED: a target that is not known here; FA4_NO_MEMORY. */
+/* Parses length bytes of text. On failure err->text has one line per error ("line 12: ..."), as
+ * many as fit, then a count. FA4_BAD_FILE: not PTX, or PTX that is not known here; FA4_UNSUPPORTED:
+ * a target that is not known here; FA4_NO_MEMORY. */
 fa4_status ptx_parse(const char *text, size_t length, ptx_program **program, fa4_error *err);
 void ptx_program_destroy(ptx_program *program); /* NULL is allowed */
 
 /* The entry of that name; name NULL: the only entry. Fails with the list of names. */
-fa4_status ptx_program_entry(const ptx_program *program, const char *name, const ptx_function **entry, fa4_error *err);
+fa4_status ptx_program_entry(const ptx_program *program, const char *name,
+                             const ptx_function **entry, fa4_error *err);
 
-/* ---- printing: the same program as text, scopes flattened; parsing it again gives an equal program ---- */
+/* ---- printing: the same program as text, scopes flattened; parsing it again gives an equal
+ * program ---- */
 
-fa4_status ptx_print(const ptx_program *program, char **text, size_t *length, fa4_error *err); /* free(*text) */
+fa4_status ptx_print(const ptx_program *program, char **text, size_t *length,
+                     fa4_error *err); /* free(*text) */
 /* One instruction without newline, cut to fit; returns the length that it needs. */
-size_t ptx_print_instr(const ptx_program *program, const ptx_function *function, const ptx_instr *instr, char *text, size_t bytes);
+size_t ptx_print_instr(const ptx_program *program, const ptx_function *function,
+                       const ptx_instr *instr, char *text, size_t bytes);
 /* The name of a register as declared, such as "%r12". */
-size_t ptx_print_register(const ptx_function *function, int32_t reg_class, uint32_t index, char *text, size_t bytes);
+size_t ptx_print_register(const ptx_function *function, int32_t reg_class, uint32_t index,
+                          char *text, size_t bytes);
 /* true when two programs are the same but for lines and locs. */
 bool ptx_program_equal(const ptx_program *a, const ptx_program *b);
 
