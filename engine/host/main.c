@@ -40,8 +40,8 @@ static const char help_text[] =
     "  FA4_CACHE_DIR=DIR  compiled kernels     NO_COLOR=1         no colour\n"
     "\n"
     "exit status\n"
-    "  0 fine, 1 a script's error or a failed check, 2 usage, 3 a device is needed but absent,\n"
-    "  130 interrupted (Ctrl-C; a second one ends a compiled loop), 143 terminated\n";
+    "  0 fine, 1 a script's error or a failed check, 2 usage, 3 a device is absent,\n"
+    "  130 interrupted (a second Ctrl-C ends a compiled loop), 143 terminated\n";
 
 typedef struct command_line {
     int argc;

@@ -2,14 +2,15 @@
  * interpreted Lua, the engine's flag for a running call, and a second Ctrl-C that ends the process. */
 #include "host/host.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What a signal handler must reach can only be static. */
 static lua_State *volatile signal_state;
+static pthread_t signal_thread;
 static volatile int32_t *volatile signal_flag;
 static volatile sig_atomic_t signal_count;
 static volatile sig_atomic_t signal_prompt;
@@ -34,7 +35,10 @@ static void arm_hook(void) {
 
 static void on_interrupt(int number) {
     static const char hint[] = "\nstill running; Ctrl-C once more leaves fa4\n";
-    (void)number;
+    if (!pthread_equal(pthread_self(), signal_thread)) { // a worker got it; Lua is the main thread's
+        pthread_kill(signal_thread, number);
+        return;
+    }
     signal_count++;
     if (!signal_running) return; // a read of a line comes back with EINTR; a chunk about to start sees the count
     if (!signal_prompt && signal_count > 1) leave(HOST_INTERRUPTED);
@@ -62,6 +66,7 @@ static void install(int number, void (*handler)(int)) {
 
 void host_signals_install(lua_State *L) {
     signal_state = L;
+    signal_thread = pthread_self();
     signal_running = 1;
     install(SIGINT, on_interrupt);
     install(SIGTERM, on_terminate);
