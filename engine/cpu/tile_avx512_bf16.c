@@ -1,0 +1,15 @@
+/* The AVX-512 path with products of bf16 pairs, used for bf16 inputs; other inputs run as on plain AVX-512. */
+#if defined(__x86_64__)
+#include "cpu/vector_avx512.h"
+
+#define V_HAS_DOT2    1
+#define KERNEL_NAME   "avx512_bf16"
+#define KERNEL_SYMBOL cpu_kernel_avx512_bf16
+
+/* Each product is exact; subnormal bf16 inputs count as 0. */
+static inline vf v_dot2(vf a, vf b, vf c) {
+    return _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b));
+}
+
+#include "cpu/tile_template.h"
+#endif
