@@ -102,7 +102,7 @@ static char *show_prompt(EditLine *editor) {
 }
 
 /* Tab: the Lua completer gets the text before the cursor and returns what to insert and, when there is a choice, a list to show. */
-static unsigned char complete(EditLine *editor, int key) {
+static unsigned char complete(EditLine *editor, wint_t key) {
     line_reader *reader = NULL;
     (void)key;
     el_get(editor, EL_CLIENTDATA, &reader);
@@ -184,7 +184,8 @@ static bool editor_open(line_reader *reader) {
     el_set(reader->editor, EL_SIGNAL, 0);
     el_set(reader->editor, EL_GETCFN, read_key);
     if (history_ready(reader)) el_set(reader->editor, EL_HIST, history, reader->history);
-    el_set(reader->editor, EL_ADDFN, "fa4-complete", "Complete a name", complete);
+    // The wide form: the narrow one keeps copies that libedit never frees.
+    el_wset(reader->editor, EL_ADDFN, L"fa4-complete", L"Complete a name", complete);
     el_set(reader->editor, EL_BIND, "^I", "fa4-complete", NULL);
     el_set(reader->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_set(reader->editor, EL_BIND, "^W", "ed-delete-prev-word", NULL);
