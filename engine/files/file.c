@@ -13,6 +13,8 @@ static fa4_status read_by_content(fa4_file *file, const file_source *source,
     int64_t n = source->bytes < 8 ? source->bytes : 8;
     FA4_TRY(source_read(source, 0, head, n, err));
     if (memcmp(head, "\x93NUMPY", 6) == 0) return npy_read(file, source, memory, map, err);
+    if (memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0)
+        return npz_read(file, source, memory, err);
     uint8_t first = 0;
     if (source->bytes > 8) FA4_TRY(source_read(source, 8, &first, 1, err));
     size_t length = strlen(source->path);
@@ -114,6 +116,9 @@ fa4_status fa4_file_tensor(const fa4_file *file, int64_t i, fa4_tensor *tensor,
     if (entry->storage == NULL) {
         char who[256];
         snprintf(who, sizeof who, "tensor '%.200s'", entry->name);
+        for (char *c = who; *c != '\0';
+             c++) /* a file's own words must not reach a terminal as commands */
+            if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
         return refusal_report(entry->refusal, who, err);
     }
     if (fa4_storage_freed(entry->storage))

@@ -83,17 +83,14 @@ enum { NPY_HEADER_MAX = 65536 };
  * min(file_bytes, NPY_HEADER_MAX + 12)) are at `bytes`. */
 fa4_status npy_parse(npy_header *header, const uint8_t *bytes, int64_t available,
                      int64_t file_bytes, fa4_error *err);
-/* Writes the version-1 header of a contiguous tensor to out; returns its length, a multiple of 64.
- */
-int64_t npy_format(const fa4_tensor *tensor, char *out, int64_t out_bytes);
-
 /* ---- writing ---- */
 
 /* Where bytes go: a file beside its place, or a checksum. */
 typedef struct file_sink {
     int fd;           /* -1: count and checksum only */
     const char *path; /* as the caller named it */
-    uint32_t crc;     /* of everything since it was last set to 0 */
+    bool sums;
+    uint32_t crc; /* when sums: of everything since it was last set to 0 */
     int64_t written;
     int64_t used; /* of buffer */
     char buffer[65536];
@@ -108,7 +105,14 @@ typedef struct file_content {
     int64_t count;
     const fa4_metadata *metadata;
     int64_t metadata_count;
+    const char *bytes; /* fa4_file_write_bytes: `count` of them, and no tensors */
 } file_content;
+
+typedef enum file_kind { FILE_NPY, FILE_NPZ, FILE_SAFETENSORS } file_kind;
+/* Everything about the content that can be refused before a file is made. */
+fa4_status content_check(const file_content *content, file_kind kind, fa4_error *err);
+
+enum { NPY_WRITTEN_MAX = 320, SAFETENSORS_HEADER_MAX = 100000000 };
 
 fa4_status npy_write(file_sink *sink, const file_content *content, fa4_error *err);
 fa4_status npz_write(file_sink *sink, const file_content *content, fa4_error *err);

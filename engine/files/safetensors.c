@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_MAX = 100000000 };
-
 typedef struct dtype_name {
     const char *name;
     int8_t bits;
@@ -265,11 +263,12 @@ fa4_status safetensors_read(fa4_file *file, const file_source *source, const fil
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | length_bytes[i];
-    if (length > HEADER_MAX || length > (uint64_t)(source->bytes - 8) || length < 2)
+    if (length > SAFETENSORS_HEADER_MAX || length > (uint64_t)(source->bytes - 8) || length < 2)
         return error_set(
             err, FA4_BAD_FILE,
             "%s: a header of %llu bytes (2 to %d are allowed, and the file has %lld in all)",
-            source->path, (unsigned long long)length, HEADER_MAX, (long long)source->bytes);
+            source->path, (unsigned long long)length, SAFETENSORS_HEADER_MAX,
+            (long long)source->bytes);
     file->text = malloc((size_t)length + 1);
     if (file->text == NULL)
         return error_set(err, FA4_NO_MEMORY, "%s: no memory for a header of %llu bytes",
