@@ -25,7 +25,8 @@ typedef enum kernel_upload {
 /* The part of a launch that follows from the plan alone; made once, used for every run of the plan. */
 typedef struct kernel_launch {
     FwdVariant variant;
-    uint32_t grid, block; /* CTAs and threads of one; one dimension each */
+    uint32_t grid, block; /* CTAs (0: nothing to do, do not launch) and threads of one; one dimension each */
+    int32_t take;         /* FWD_TAKE_* */
     uint32_t smem_bytes;  /* dynamic shared memory */
     int64_t upload_bytes;
     int64_t upload_offset[KERNEL_UPLOAD_COUNT]; /* in `upload`; absent buffers have the same offset as the next */
