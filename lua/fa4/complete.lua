@@ -80,6 +80,33 @@ local function config_keys(text, prefix, into)
   return keys ~= nil
 end
 
+-- Strings that a field takes and the schema does not list.
+local CHOICES = { dtype = { "f16", "bf16", "f32", "f64", "i32" },
+  device = { "auto", "cpu", "cuda", "emu", "emu:sm_100a", "emu:sm_90a" } }
+
+-- Inside `name = "...`: the strings that the field takes, and what is typed of one; nil elsewhere.
+local function open_choice(text)
+  local before, name, typed = text:match("^(.-)([%a_][%w_]*)%s*=%s*[\"']([%w_:]*)$")
+  if not name then
+    return nil
+  end
+  local path, config = open_braces(before), load_config()
+  table.remove(path, 1)
+  path[#path + 1] = name
+  local field = config and config.field and config.field(table.concat(path, "."))
+  local choices = field and field.choices or CHOICES[name]
+  if not choices then
+    return nil
+  end
+  local found = {}
+  for _, choice in ipairs(choices) do
+    if choice:sub(1, #typed) == typed then
+      found[choice] = true
+    end
+  end
+  return found, typed
+end
+
 -- ---- Tab ----
 
 local function common_prefix(names)
@@ -108,31 +135,42 @@ local function columns(names)
   return table.concat(lines, "\n")
 end
 
+-- The names that may stand at the end of the text: a set, what is typed of one, and what follows a single one.
+local function names_at(text)
+  local word = text:match("[%a_][%w_%.:]*$") or ""
+  if word == "" and not text:find("[{,(=]%s*$") and not text:find("[\"']$") then
+    return nil
+  end
+  local choices, typed = open_choice(text)
+  if choices then
+    return choices, typed, '"'
+  end
+  local found = {}
+  local path, separator, prefix = word:match("^(.*)([%.:])([%w_]*)$")
+  if path then
+    collect(resolve(path), prefix, separator == ":", found)
+    return found, prefix, ""
+  end
+  if config_keys(text:sub(1, #text - #word), word, found) and next(found) then
+    return found, word, " = "
+  end
+  collect(_G, word, false, found)
+  for _, keyword in ipairs(word ~= "" and KEYWORDS or {}) do
+    if keyword:sub(1, #word) == word then
+      found[keyword] = true
+    end
+  end
+  return found, word, ""
+end
+
 --- Completes the text before the cursor.
 -- @tparam string text the line up to the cursor
 -- @treturn string what to insert, maybe empty
 -- @treturn ?string the choices, when there are several and nothing to insert
 function complete.at(text)
-  local word = text:match("[%a_][%w_%.:]*$") or ""
-  if word == "" and not text:find("[{,(=]%s*$") then
+  local found, typed, suffix = names_at(text)
+  if not found then
     return "  "
-  end
-  local found, suffix = {}, ""
-  local path, separator, prefix = word:match("^(.*)([%.:])([%w_]*)$")
-  if path then
-    collect(resolve(path), prefix, separator == ":", found)
-  else
-    prefix = word
-    if config_keys(text:sub(1, #text - #word), prefix, found) and next(found) then
-      suffix = " = "
-    else
-      collect(_G, prefix, false, found)
-      for _, keyword in ipairs(prefix ~= "" and KEYWORDS or {}) do
-        if keyword:sub(1, #prefix) == prefix then
-          found[keyword] = true
-        end
-      end
-    end
   end
   local names = {}
   for name in pairs(found) do
@@ -142,9 +180,9 @@ function complete.at(text)
   if #names == 0 then
     return ""
   elseif #names == 1 then
-    return names[1]:sub(#prefix + 1) .. suffix
+    return names[1]:sub(#typed + 1) .. suffix
   end
-  local more = common_prefix(names):sub(#prefix + 1)
+  local more = common_prefix(names):sub(#typed + 1)
   if more ~= "" then
     return more
   end
