@@ -371,8 +371,9 @@ typedef struct fa4_report {
 /* Runs the plan. report may be NULL; per_head is NULL or holds plan heads entries. Nothing is written when an argument is wrong. */
 FA4_API fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
                            fa4_counters *per_head, fa4_error *err);
-/* The measured f32 fused multiply-add rate of `threads` CPU threads on the instruction set in use, 1e9 operations a second (an FMA counts 2). */
-FA4_API fa4_status fa4_cpu_peak(fa4_context *context, int32_t threads, double *gflops, fa4_error *err);
+/* The measured multiply-add rates of `threads` CPU threads on the instruction set in use, 1e9 operations a second (an FMA counts 2): f32, and
+ * pairs of bf16 (0 where the instruction is absent). */
+FA4_API fa4_status fa4_cpu_peak(fa4_context *context, int32_t threads, double *gflops, double *gflops_bf16, fa4_error *err);
 /* FA4_OK when `device` can be used; else FA4_NO_DEVICE with the reason (what is missing, what it would enable). */
 FA4_API fa4_status fa4_device_check(fa4_context *context, const char *device, fa4_error *err);
 

@@ -76,36 +76,20 @@ void fa4_context_memory(const fa4_context *context, fa4_memory *memory) {
     memory->host_bytes_max = context->account.host_bytes_max;
 }
 
-/* The "model name" line of the system's CPU table. */
-static void read_cpu_model(char *model, size_t bytes) {
-    snprintf(model, bytes, "unknown");
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    if (file == NULL) return;
-    char line[256];
-    while (fgets(line, sizeof line, file) != NULL) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
-        snprintf(model, bytes, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-        break;
-    }
-    fclose(file);
-}
-
 void fa4_context_cpu(const fa4_context *context, fa4_cpu_info *info) {
     memset(info, 0, sizeof *info);
-    read_cpu_model(info->model, sizeof info->model);
-    snprintf(info->path, sizeof info->path, "%s", cpu_path(context->devices[0].backend));
-    for (int32_t i = 0; i < CPU_PATHS; i++) {
-        if (!cpu_path_usable(i)) continue;
-        size_t used = strlen(info->usable);
-        snprintf(info->usable + used, sizeof info->usable - used, "%s%s", used > 0 ? " " : "", cpu_path_name(i));
-    }
+    cpu_model(info->model, sizeof info->model);
+    cpu_usable_paths(info->usable, sizeof info->usable);
+    const char *path = "";
+    if (cpu_choose_path(context->env.cpu, &path, NULL) == FA4_OK) snprintf(info->path, sizeof info->path, "%s", path);
     info->threads = pool_threads(context->workers);
     info->cpus = pool_cpus();
 }
 
-fa4_status fa4_cpu_peak(fa4_context *context, int32_t threads, double *gflops, fa4_error *err) {
+fa4_status fa4_cpu_peak(fa4_context *context, int32_t threads, double *gflops, double *gflops_bf16, fa4_error *err) {
+    const char *path = NULL;
     if (threads < 1 || threads > pool_threads(context->workers))
         return error_set(err, FA4_BAD_ARGUMENT, "threads: expected 1..%d, got %d", pool_threads(context->workers), threads);
-    return cpu_peak(context->devices[0].backend, threads, gflops, err);
+    FA4_TRY(cpu_choose_path(context->env.cpu, &path, err));
+    return cpu_peak(context->workers, threads, path, gflops, gflops_bf16, err);
 }
