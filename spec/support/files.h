@@ -71,8 +71,8 @@ static inline void put_string(blob *b, const char *text) {
 }
 /* Little endian, `bytes` of them. */
 static inline void put_number(blob *b, uint64_t x, int bytes) {
-    for (int i = 0; i < bytes; i++)
-        b->bytes[b->count++] = (unsigned char)(x >> (8 * i));
+    for (int i = 0; i < bytes; i++, x >>= 8)
+        b->bytes[b->count++] = (unsigned char)x;
 }
 
 static char folder[64];
