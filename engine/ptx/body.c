@@ -6,7 +6,7 @@
 
 /* ---- names that stay unique when scopes are flattened ---- */
 
-static const char *unique_name(ptx_parser *p, const char *text, size_t length) {
+const char *ptx_unique_name(ptx_parser *p, const char *text, size_t length) {
     char with_scope[40];
     for (uint32_t attempt = 0; attempt < 1000; attempt++) {
         int extra = 0;
@@ -68,7 +68,7 @@ static bool declare_registers(ptx_parser *p, int32_t type) {
     if (declared_here(p, &p->names, &t))
         return ptx_fail(p, t.line, "'%.*s' is declared twice", (int)(t.length > 60 ? 60 : t.length),
                         t.text);
-    const char *name = unique_name(p, t.text, t.length);
+    const char *name = ptx_unique_name(p, t.text, t.length);
     ptx_registers *r = name ? ptx_list_add(&p->registers) : NULL;
     if (r == NULL) return ptx_no_memory(p);
     *r = (ptx_registers){name, (uint8_t)type, (uint8_t)reg_class, range, *used, (uint32_t)count};
@@ -99,7 +99,7 @@ static bool define_label(ptx_parser *p, const ptx_token *t) {
     if (declared_here(p, &p->labels, t))
         return ptx_fail(p, t->line, "label '%.*s' is defined twice",
                         (int)(t->length > 60 ? 60 : t->length), t->text);
-    const char *name = unique_name(p, t->text, t->length);
+    const char *name = ptx_unique_name(p, t->text, t->length);
     ptx_label *label = name ? ptx_list_add(&p->label_list) : NULL;
     if (label == NULL) return ptx_no_memory(p);
     *label = (ptx_label){name, (uint32_t)p->instrs.count};

@@ -5,6 +5,7 @@
  */
 #include "ptx/ptx_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What a letter asks for, and the operand at hand. */
@@ -319,7 +320,14 @@ bool ptx_check_operands(ptx_parser *p, const ptx_form *form, ptx_operand *operan
     if (!counted) return ptx_fail(p, line, "'%.100s' does not take %u operands", form->text, count);
     if (!one) return ptx_fail(p, line, "'%.100s': these operands fit no variant of it", form->text);
     char text[80] = "", *at = text;
-    ptx_operand_print(p->program, NULL, &operands[bad], &at, text + sizeof text);
+    ptx_function view = *p->function; // its list of registers is still growing
+    view.registers = p->registers.items;
+    view.registers_count = (uint32_t)p->registers.count;
+    ptx_operand shown = operands[bad];
+    if (shown.kind == PTX_LABEL)
+        at += snprintf(text, sizeof text, "a label");
+    else
+        ptx_operand_print(p->program, &view, &shown, &at, text + sizeof text);
     return ptx_fail(p, line, "'%.100s': operand %u (%s) should be %s", form->text, bad + 1, text,
                     letter_text(letter_at(signature, bad)));
 }

@@ -1,6 +1,6 @@
 /*
- * The small lists of PTX that this project knows: types, special registers, state spaces and modifiers, each written once and expanded
- * into enums, texts and tables.
+ * The small lists of PTX that this project knows: types, special registers, state spaces and
+ * modifiers, each written once and expanded into enums, texts and tables.
  */
 #ifndef FA4_PTX_MODIFIERS_H
 #define FA4_PTX_MODIFIERS_H

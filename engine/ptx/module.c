@@ -303,17 +303,18 @@ static bool place_variable(ptx_parser *p, ptx_symbol *s) {
     }
 }
 
-static bool keep_symbol(ptx_parser *p, const ptx_symbol *model, uint32_t *index) {
+static bool keep_symbol(ptx_parser *p, const ptx_symbol *model, const ptx_token *name,
+                        uint32_t *index) {
     ptx_symbol *s = ptx_list_add(&p->symbols);
     if (s == NULL) return ptx_no_memory(p);
     *s = *model;
     *index = (uint32_t)p->symbols.count - 1;
-    return ptx_names_add(&p->names, s->name, strlen(s->name), PTX_NAME_SYMBOL, *index, p->depth) ||
+    return ptx_names_add(&p->names, name->text, name->length, PTX_NAME_SYMBOL, *index, p->depth) ||
            ptx_no_memory(p);
 }
 
-static bool parse_name(ptx_parser *p, ptx_symbol *s) {
-    ptx_token t = p->lexer.token;
+static bool parse_name(ptx_parser *p, ptx_symbol *s, ptx_token *name) {
+    ptx_token t = *name = p->lexer.token;
     if (t.kind != PTX_TOKEN_WORD)
         return ptx_fail(p, t.line, "expected a variable's name, got '%.*s'", shown(&t), t.text);
     const ptx_name *known = ptx_names_find(&p->names, t.text, t.length);
@@ -323,10 +324,12 @@ static bool parse_name(ptx_parser *p, ptx_symbol *s) {
         bool again = old != NULL && old->linkage == PTX_LINK_EXTERN && old->space == s->space;
         if (!again) return ptx_fail(p, t.line, "'%.*s' is declared twice", shown(&t), t.text);
     }
-    s->name = ptx_arena_text(&p->arena, t.text, t.length);
+    bool inside = p->depth > 0 && s->space != PTX_SPACE_PARAM;
+    s->name =
+        inside ? ptx_unique_name(p, t.text, t.length) : ptx_arena_text(&p->arena, t.text, t.length);
     s->line = t.line;
     s->function = p->function_index;
-    if (s->name == NULL) return ptx_no_memory(p);
+    if (s->name == NULL) return p->errors > 0 ? false : ptx_no_memory(p);
     ptx_lex_next(&p->lexer);
     return true;
 }
@@ -351,16 +354,18 @@ bool ptx_parse_variable(ptx_parser *p, uint8_t linkage) {
     uint32_t align = v.symbol.align;
     for (;;) {
         uint32_t index;
+        ptx_token name;
         v.symbol.align = align;
         v.symbol.init = NULL;
-        if (!parse_name(p, &v.symbol) || !parse_dimensions(p, &v)) return false;
+        if (!parse_name(p, &v.symbol, &name) || !parse_dimensions(p, &v)) return false;
         if (ptx_accept(p, '=') && !parse_initialiser(p, &v)) return false;
         if (!v.sized && v.symbol.init == NULL) {
             if (space != PTX_SPACE_SHARED || linkage != PTX_LINK_EXTERN)
                 return ptx_fail(p, v.symbol.line, "'%s': an array without size", v.symbol.name);
             v.symbol.dynamic = 1;
         }
-        if (!place_variable(p, &v.symbol) || !keep_symbol(p, &v.symbol, &index)) return false;
+        if (!place_variable(p, &v.symbol) || !keep_symbol(p, &v.symbol, &name, &index))
+            return false;
         if (!ptx_accept(p, ',')) break;
     }
     return ptx_expect(p, ';');
@@ -369,14 +374,15 @@ bool ptx_parse_variable(ptx_parser *p, uint8_t linkage) {
 // A parameter in a function's head; *offset grows.
 bool ptx_parse_param(ptx_parser *p, uint32_t *symbol, uint64_t *offset) {
     variable v = {.symbol.space = PTX_SPACE_PARAM};
+    ptx_token name;
     const ptx_token *t = &p->lexer.token;
     if (!ptx_token_is(t, ".param"))
         return ptx_fail(p, t->line, "expected .param, got '%.*s'", shown(t), t->text);
     ptx_lex_next(&p->lexer);
-    if (!parse_attributes(p, &v) || !parse_name(p, &v.symbol) || !parse_dimensions(p, &v))
+    if (!parse_attributes(p, &v) || !parse_name(p, &v.symbol, &name) || !parse_dimensions(p, &v))
         return false;
     if (!v.sized) return ptx_fail(p, v.symbol.line, "parameter '%s' has no size", v.symbol.name);
-    return place(p, &v.symbol, offset) && keep_symbol(p, &v.symbol, symbol);
+    return place(p, &v.symbol, offset) && keep_symbol(p, &v.symbol, &name, symbol);
 }
 
 /* ---- the table of files ---- */

@@ -1,6 +1,6 @@
 /*
- * The one list of PTX opcodes that this project knows. What is not here is a load error. Nothing here says what an instruction does;
- * that is the emulator's part.
+ * The one list of PTX opcodes that this project knows. What is not here is a load error. Nothing
+ * here says what an instruction does; that is the emulator's part.
  */
 #ifndef FA4_PTX_OPCODES_H
 #define FA4_PTX_OPCODES_H
@@ -103,7 +103,7 @@
     _(CREATEPOLICY, "createpolicy.fractional", "QF?", C(l2_evict), C(l2_evict_second), T1(BITS64), S0, 0)                        \
     _(LDMATRIX, "ldmatrix", "Ma", C(sync)|C(aligned)|C(matrix)|C(repeat), C(trans), T1(BITS16|BITS8), S01, 0)                    \
     _(STMATRIX, "stmatrix", "aN", C(sync)|C(aligned)|C(matrix)|C(repeat), C(trans), T1(BITS16|BITS8), S01, 90)                   \
-    _(MOVMATRIX, "movmatrix", "du", C(sync)|C(aligned)|C(matrix)|C(trans), 0, T1(BITS16), S0, 0)                                 \
+    _(MOVMATRIX, "movmatrix", "Uu", C(sync)|C(aligned)|C(matrix)|C(trans), 0, T1(BITS16), S0, 0)                                 \
     _(MMA,  "mma",  "MNNN",  C(sync)|C(aligned)|C(matrix)|C(layout_a)|C(layout_b), C(satfinite),                                 \
       T4(F32S|HALF|INT32, MULTIPLICAND, MULTIPLICAND, F32S|HALF|INT32), S0, 0)                                                   \
     /* asynchronous copies */                                                                                                    \

@@ -180,6 +180,8 @@ bool ptx_parse_variable(ptx_parser *p, uint8_t linkage);
 bool ptx_parse_param(ptx_parser *p, uint32_t *symbol, uint64_t *offset);
 /* body.c: from the opening brace to the closing one. */
 bool ptx_parse_body(ptx_parser *p);
+/* A copy of the name that no other scope of the function has; NULL after an error. */
+const char *ptx_unique_name(ptx_parser *p, const char *text, size_t length);
 bool ptx_parse_loc(ptx_parser *p);
 /* form.c: the interned form of a spelling; NULL after an error. */
 const ptx_form *ptx_form_of(ptx_parser *p, const char *text, size_t length, uint32_t line);
