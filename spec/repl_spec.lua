@@ -90,7 +90,7 @@ describe("the prompt", function()
 
   on_terminal("completes globals, fields, methods, config keys and choices by listing them", function()
     play({ PROMPT, ask("string.for\\t('%d', 77)", '"77"'), ask("fa4.mask.caus\\t()", "causal"), ask("t = fa4.zeros{2, 3}"),
-      ask("t:permu\\t(1, 0).sha\\t[1]", "3\\r\\n"), ask("fa4.attention{thr\\teads = 1};"),
+      ask("t:permu\\t(1, 0).shape[1]", "3\\r\\n"), ask("t.sha\\t[1]", "2\\r\\n"), ask("fa4.attention{thr\\teads = 1};"),
       ask("fa4.attention{rescale = {thresh\\t3}};"), "send string.\\t", "within 2 gsub", "within 2 string.", "send \\x03", PROMPT,
       "send \\x04", "exit 0" })
   end)

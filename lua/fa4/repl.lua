@@ -33,8 +33,10 @@ function repl.compile(text)
   local list = expression or text
   local f, message = load("return " .. list, "=prompt", "t")
   if f then
-    -- Not `return`: a tail call would lose the line that errors name. The chunk is given what takes the values.
-    return (load("(...)(" .. list:gsub("[%s;]*$", "") .. "\n)", "=prompt", "t") or f)
+    -- Not `return`: a tail call would lose the line that errors name. The chunk is given what takes the values. A comment at the end
+    -- needs a line break, which would shift that line.
+    local last = list:find("%-%-") and "\n)" or ")"
+    return (load("(...)(" .. list:gsub("[%s;]*$", "") .. last, "=prompt", "t") or f)
   end
   local open = incomplete(message)
   if not expression then
