@@ -4,7 +4,7 @@ local config = require "fa4.config"
 
 local doc = {}
 
-local MODULES = {"init", "attention", "tensor", "files", "mask", "schedule", "plan", "report", "validate", "sweep", "plot", "svg",
+local MODULES = {"init", "attention", "tensor", "files", "mask", "schedule", "plan", "report", "validate", "sweep", "plot", "svg", "json",
   "info", "doc", "config"}
 
 local function source_of(module)

@@ -193,6 +193,16 @@ function native.reorder(plan, order, workers)
   return ffi.gc(made[0], C.fa4_plan_destroy)
 end
 
+--- The reference of a request, destroyed when nothing refers to it any more.
+-- @tparam cdata request fa4_request
+-- @tparam cdata tensors fa4_tensors with q, k and v
+-- @treturn cdata fa4_validator *
+function native.validator(request, tensors)
+  local made = ffi.new("fa4_validator *[1]")
+  native.check(C.fa4_validator_create(native.context(), request, tensors, made, failure))
+  return ffi.gc(made[0], C.fa4_validator_destroy)
+end
+
 --- A file, closed when nothing refers to it any more.
 -- @tparam string path where it is
 -- @tparam boolean map map it privately instead of reading it

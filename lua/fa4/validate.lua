@@ -27,6 +27,57 @@ local function worst_of(result)
   return worst
 end
 
+local oracle = {}
+oracle.__index = oracle
+
+local function on_host(tensors)
+  local host = {}
+  for name, t in pairs(tensors) do host[name] = tensor.check(t, "validate: " .. name):to{device = "cpu"} end
+  return host
+end
+
+local function views(host)
+  local tensors = native.new("fa4_tensors")
+  for name, t in pairs(host) do tensors[name] = t.view end
+  return tensors
+end
+
+--- The reference of one problem, kept so that many answers can be held to it.
+-- @tparam tensor q, k, v the inputs
+-- @tparam[opt] table|plan problem a plan, or a config whose problem fields count
+-- @treturn oracle `oracle:check(out)` gives what `fa4.validate` gives
+-- @raise on a wrong argument
+function validate.prepare(q, k, v, problem)
+  attention.check_inputs(q, k, v)
+  local host = on_host{q = q, k = k, v = v}
+  local request = attention.request_of(problem, host.q, host.k, host.v)
+  local handle = native.validator(request.cdata, views(host))
+  native.keep(request, host)
+  return setmetatable({handle = handle, lse = request.cdata.problem.lse == 1,
+    cubic = request.cdata.schedule.exp2_emulated_pairs > 0}, oracle)
+end
+
+--- Compares an answer with the kept reference.
+-- @tparam table out what the operator returned
+-- @treturn table as `fa4.validate`
+function oracle:check(out)
+  if type(out) ~= "table" or not tensor.is(out.o) then
+    raise("validate: out: expected what the operator returned, got %s", show(out))
+  end
+  if self.lse and out.lse == nil then raise("validate: out.lse: expected a tensor; the problem asks for it") end
+  local host = on_host{o = out.o, lse = self.lse and out.lse or nil}
+  local cubic = self.cubic
+  if out.report then cubic = out.report.exp2_polynomial > 0 end
+  local result = native.new("fa4_validation")
+  native.check(C.fa4_validator_check(self.handle, views(host), cubic and 1 or 0, result, native.err))
+  native.keep(host)
+  return setmetatable({
+    pass = result.pass == 1, o_error = result.o_error, naive_error = result.naive_error, floor = result.floor,
+    ratio = result.ratio, bound = result.bound, lse_error = result.lse_error, o_rms_error = result.o_rms_error,
+    worst = worst_of(result),
+  }, meta)
+end
+
 --- Compares an answer with the reference.
 -- @tparam table out what the operator returned; `out.o` and `out.lse` may have been edited
 -- @tparam tensor q, k, v the inputs
@@ -38,23 +89,10 @@ function validate.check(out, q, k, v, problem)
   if type(out) ~= "table" or not tensor.is(out.o) then
     raise("validate: out: expected what the operator returned, got %s", show(out))
   end
-  attention.check_inputs(q, k, v)
-  tensor.check(out.o, "validate: out.o")
-  if out.lse ~= nil then tensor.check(out.lse, "validate: out.lse") end
   if problem == nil then problem = out.plan end
-  local host = {}
-  for name, t in pairs{q = q, k = k, v = v, o = out.o, lse = out.lse} do host[name] = t:to{device = "cpu"} end
-  local request = attention.request_of(problem, host.q, host.k, host.v)
-  if not out.lse then request.cdata.problem.lse = 0 end
-  local tensors, result = native.new("fa4_tensors"), native.new("fa4_validation")
-  for name, t in pairs(host) do tensors[name] = t.view end
-  native.check(C.fa4_validate(native.context(), request.cdata, tensors, result, native.err))
-  native.keep(request, host)
-  return setmetatable({
-    pass = result.pass == 1, o_error = result.o_error, naive_error = result.naive_error, floor = result.floor,
-    ratio = result.ratio, bound = result.bound, lse_error = result.lse_error, o_rms_error = result.o_rms_error,
-    worst = worst_of(result),
-  }, meta)
+  local made = validate.prepare(q, k, v, problem)
+  made.lse = made.lse and out.lse ~= nil
+  return made:check(out)
 end
 
 function meta.__tostring(r)
