@@ -122,13 +122,27 @@ local function default_of(field)
   return show(field.default)
 end
 
+local function wrapped(text, indent)
+  local lines, line = {}, indent
+  for word in text:gmatch("%S+") do
+    if #line + #word + 1 > 79 and line ~= indent then
+      lines[#lines + 1] = line
+      line = indent
+    end
+    line = line .. (line == indent and "" or " ") .. word
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
+end
+
 --- A field's documentation, from the schema.
 -- @tparam string name dotted, such as "rescale.threshold", or a group such as "rescale"
 -- @treturn ?string several lines; nil for an unknown name
 function config.describe(name)
   local field = by_name[name]
   if field then
-    return ("config field %s: %s; default %s\n  %s"):format(name, allowed(field), default_of(field), field.doc)
+    return wrapped(("config field %s: %s; default %s"):format(name, allowed(field), default_of(field)), "") .. "\n"
+      .. wrapped(field.doc, "  ")
   end
   if groups[name] then
     local lines = {("config group %s = {%s = ...}"):format(name, table.concat(groups[name], " = ..., "))}
@@ -212,19 +226,6 @@ function config.check(given)
     end
   end
   return flat
-end
-
-local function wrapped(text, indent)
-  local lines, line = {}, indent
-  for word in text:gmatch("%S+") do
-    if #line + #word + 1 > 79 and line ~= indent then
-      lines[#lines + 1] = line
-      line = indent
-    end
-    line = line .. (line == indent and "" or " ") .. word
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n")
 end
 
 return setmetatable(config, {
