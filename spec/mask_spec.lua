@@ -8,8 +8,8 @@ local random = require "spec.support.random"
 local function plan_of(m, p)
   local flat = config.check{device = "cpu"}
   flat.mask = m
-  local problem = {batch = p.batch or 1, seqlen_q = p.seqlen_q, seqlen_kv = p.seqlen_kv, heads_q = p.heads_q or 1, heads_kv = p.heads_kv or 1,
-    dim = 64, dim_v = 64, dtype = "f16", scale = 1, soft_cap = 0, lse = true}
+  local problem = {batch = p.batch or 1, seqlen_q = p.seqlen_q, seqlen_kv = p.seqlen_kv, heads_q = p.heads_q or 1,
+    heads_kv = p.heads_kv or 1, dim = 64, dim_v = 64, dtype = "f16", scale = 1, soft_cap = 0, lse = true}
   return assert(plan.new(flat, problem))
 end
 

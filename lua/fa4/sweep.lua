@@ -276,6 +276,18 @@ function methods:print()
   return self
 end
 
+-- What a series is called: the values of everything that varies besides x.
+local function series_name(self, row, keys, y)
+  local parts = {}
+  for _, key in ipairs(keys) do
+    if varies(self, key) then
+      local plain = key == "input" or key == "device" or type(row[key]) == "string"
+      parts[#parts + 1] = (plain and "" or key .. " ") .. tostring(row[key])
+    end
+  end
+  return #parts > 0 and table.concat(parts, ", ") or y
+end
+
 -- Rows as series: one per combination of everything that varies besides x.
 local function series_of(self, x, y)
   local by_name, list = {}, {}
@@ -285,12 +297,7 @@ local function series_of(self, x, y)
   end
   for _, row in ipairs(self) do
     if type(row[x]) == "number" and type(row[y]) == "number" then
-      local parts = {}
-      for _, key in ipairs(keys) do
-        if varies(self, key) then parts[#parts + 1] = (key == "input" or key == "device" or type(row[key]) == "string") and tostring(row[key])
-          or key .. " " .. tostring(row[key]) end
-      end
-      local name = #parts > 0 and table.concat(parts, ", ") or y
+      local name = series_name(self, row, keys, y)
       if not by_name[name] then
         by_name[name] = {name = name, x = {}, y = {}}
         list[#list + 1] = by_name[name]

@@ -1,0 +1,468 @@
+local fa4 = require "fa4"
+local formula = require "spec.support.formula"
+
+local INF = math.huge
+local DTYPES = {"f16", "bf16", "f32"}
+local ORDERS = {"reverse", "forward", "sink_first"}
+
+local function op(config)
+  config = config or {}
+  config.device = "cpu"
+  return fa4.attention(config)
+end
+
+-- Two units in the last place of f16, or of f32's result where P is exact in neither.
+local function near(got, want, dtype)
+  local ulp = math.max(math.abs(want), 1) * (dtype == "bf16" and 2 ^ -8 or 2 ^ -11)
+  assert.near_to(got, want, 2 * ulp)
+end
+
+local function near_lse(got, want)
+  assert.near_to(got, want, 1e-4 * math.max(1, math.abs(want)))
+end
+
+-- Runs `fn(config)` under every key order and row_max.
+local function each_schedule(fn)
+  for _, order in ipairs(ORDERS) do
+    for _, row_max in ipairs{"each_block", "first_block"} do fn{kv_order = order, row_max = row_max} end
+  end
+end
+
+describe("known answer 1, rows with no key", function()
+  it("gives O = 0 and LSE = -inf to them", function()
+    for _, dtype in ipairs(DTYPES) do
+      each_schedule(function(config)
+        config.mask = fa4.mask.causal()
+        local zeros = {dtype = dtype}
+        local out = op(config)(fa4.zeros({1, 5, 1, 128}, zeros), fa4.zeros({1, 2, 1, 128}, zeros), formula.rows({1, 3}, 128, dtype))
+        for i, want in ipairs{0, 0, 0, 1, 2} do
+          for d = 0, 127 do assert.equal(want, out.o:get(0, i - 1, 0, d)) end
+        end
+        for i = 0, 2 do assert.equal(-INF, out.lse:get(0, 0, i)) end
+        assert.near_to(out.lse:get(0, 0, 3), 0, 1e-6)
+        near_lse(out.lse:get(0, 0, 4), 0.6931472)
+      end)
+    end
+  end)
+end)
+
+describe("known answer 2, a hidden first block before very negative scores", function()
+  it("is no NaN", function()
+    for _, dtype in ipairs(DTYPES) do
+      each_schedule(function(config)
+        config.mask = fa4.mask.causal()
+        local function full(n, value) return fa4.full({1, n, 1, 128}, value, {dtype = dtype}) end
+        local out = op(config)(full(128, 8), full(200, -4), full(200, 7))
+        for i = 0, 127 do near(out.o:get(0, i, 0, i), 7, dtype) end
+        near_lse(out.lse:get(0, 0, 0), -357.7482125)
+        near_lse(out.lse:get(0, 0, 55), -357.1866417)
+        near_lse(out.lse:get(0, 0, 127), -356.7403546)
+      end)
+    end
+  end)
+end)
+
+describe("known answer 3, no keys", function()
+  it("gives O = 0 and LSE = -inf", function()
+    for _, mask in ipairs{fa4.mask.full(), fa4.mask.causal()} do
+      local q = fa4.randn({2, 4, 4, 128}, {dtype = "f16", seed = 1})
+      local none = fa4.zeros({2, 0, 1, 128}, {dtype = "f16"})
+      local out = op{mask = mask}(q, none, none)
+      assert.close(out.o, fa4.zeros({2, 4, 4, 128}))
+      assert.close(out.lse, fa4.full({2, 4, 4}, -INF))
+    end
+  end)
+
+  it("gives an empty result for no queries or no batch", function()
+    local none = fa4.zeros({2, 0, 4, 64}, {dtype = "f16"})
+    local k = fa4.zeros({2, 3, 4, 64}, {dtype = "f16"})
+    local out = op()(none, k, k)
+    assert.same({2, 0, 4, 64}, out.o.shape)
+    assert.same({2, 4, 0}, out.lse.shape)
+    assert.equal(0, out.report.tiles)
+    assert.equal(-INF, out.report.exponent_max)
+    local empty = fa4.zeros({0, 3, 4, 64}, {dtype = "f16"})
+    assert.same({0, 3, 4, 64}, op()(empty, empty, empty).o.shape)
+  end)
+end)
+
+describe("known answer 4, a window wider than the data", function()
+  it("is no window", function()
+    local q, k = fa4.zeros({1, 4, 1, 128}, {dtype = "f16"}), fa4.zeros({1, 2, 1, 128}, {dtype = "f16"})
+    local v = formula.rows({1, 3}, 128)
+    local wide = op{mask = fa4.mask.window{left = 2147483647, right = 2147483647}}(q, k, v)
+    local none = op()(q, k, v)
+    assert.close(wide.o, fa4.full({1, 4, 1, 128}, 2))
+    near_lse(wide.lse:get(0, 0, 3), 0.6931472)
+    assert.same_bits(wide.o, none.o)
+    assert.same_bits(wide.lse, none.lse)
+  end)
+end)
+
+describe("known answer 5, soft cap with a mask", function()
+  it("masks after the cap", function()
+    local zeros = fa4.zeros({1, 2, 1, 128}, {dtype = "f16"})
+    local out = op{mask = fa4.mask.causal(), soft_cap = 1}(zeros, zeros, formula.rows({10, 20}, 128))
+    assert.equal(10, out.o:get(0, 0, 0, 5))
+    assert.equal(15, out.o:get(0, 1, 0, 5))
+  end)
+
+  it("agrees with the reference at caps 1, 30 and 50", function()
+    local q, k, v = formula.qkv({1, 70, 2, 64}, {1, 200, 2, 64})
+    for _, cap in ipairs{1, 30, 50} do
+      for _, dtype in ipairs(DTYPES) do
+        local a, b, c = q:to{dtype = dtype}, k:to{dtype = dtype}, v:to{dtype = dtype}
+        assert.valid(op{soft_cap = cap, mask = fa4.mask.causal(), scale = 1}(a, b, c), a, b, c)
+      end
+    end
+  end)
+end)
+
+describe("known answer 6, scale 0", function()
+  it("is the mean of the visible rows", function()
+    local q, k = formula.qkv({1, 3, 1, 128}, {1, 3, 1, 128})
+    local out = op{mask = fa4.mask.causal(), scale = 0}(q, k, formula.rows({1, 4, 7}, 128))
+    for i, want in ipairs{1, 2.5, 4} do near(out.o:get(0, i - 1, 0, 9), want) end
+    for i, want in ipairs{0, 0.6931472, 1.0986123} do near_lse(out.lse:get(0, 0, i - 1), want) end
+  end)
+
+  it("and negative scales agree with the reference", function()
+    local q, k, v = formula.qkv({1, 40, 1, 64}, {1, 300, 1, 64})
+    for _, scale in ipairs{0, -0.05, -1} do
+      each_schedule(function(config)
+        config.scale = scale
+        assert.valid(op(config)(q, k, v), q, k, v)
+      end)
+    end
+  end)
+end)
+
+describe("known answer 7, only some rows of a group change their reference", function()
+  local function run(swapped, config)
+    local q = fa4.zeros({1, 32, 1, 128}, {dtype = "f16"}):set(0, 0, 0, 0, 1):set(0, 1, 0, 0, -1)
+    local k = fa4.zeros({1, 256, 1, 128}, {dtype = "f16"})
+    local v = fa4.zeros({1, 256, 1, 128}, {dtype = "f16"})
+    local strong, weak = swapped and 128 or 0, swapped and 0 or 128
+    k:narrow(1, strong, 128):narrow(3, 0, 1):fill(30)
+    v:narrow(1, strong, 128):fill(1)
+    v:narrow(1, weak, 128):fill(2)
+    config.scale = 0.6931471805599453
+    return op(config)(q, k, v)
+  end
+
+  it("moves those and no others", function()
+    for _, swapped in ipairs{false, true} do
+      each_schedule(function(config)
+        local out = run(swapped, config)
+        near(out.o:get(0, 0, 0, 0), 1)
+        near(out.o:get(0, 1, 0, 0), 2)
+        for i = 2, 31 do near(out.o:get(0, i, 0, 0), 1.5) end
+        near_lse(out.lse:get(0, 0, 0), 25.6464457)
+        near_lse(out.lse:get(0, 0, 1), 4.8520303)
+        near_lse(out.lse:get(0, 0, 2), 5.5451774)
+      end)
+    end
+  end)
+
+  it("counts them", function()
+    -- Reverse order meets the strong half last: row 0 rises by 30 log2 units, row 1 falls, the others stay.
+    local last = run(false, {}).report
+    assert.equal(32, last.row_steps)
+    assert.equal(1, last.rescaled_rows)
+    assert.equal(1, last.warp_steps)
+    assert.equal(1, last.rescaled_warps)
+    -- Met first, it is row 1 that rises, from -30 to 0.
+    assert.equal(1, run(true, {}).report.rescaled_rows)
+    assert.equal(0, run(false, {row_max = "first_block", kv_order = "forward"}).report.spared_rows)
+  end)
+end)
+
+describe("known answer 8, the unit of LSE", function()
+  it("is the natural log", function()
+    local q = fa4.zeros({1, 1, 1, 128}, {dtype = "f16"})
+    near_lse(op()(q, fa4.zeros({1, 2, 1, 128}, {dtype = "f16"}), formula.rows({1, 2}, 128)).lse:get(0, 0, 0), 0.6931472)
+    local ones = fa4.full({1, 1, 1, 128}, 1, {dtype = "f16"})
+    local v = fa4.randn({1, 1, 1, 128}, {dtype = "f16", seed = 8})
+    local out = op()(ones, ones, v)
+    near_lse(out.lse:get(0, 0, 0), 11.3137085)
+    assert.same_bits(out.o, v)
+  end)
+end)
+
+describe("known answer 9, products beyond the range of f16", function()
+  it("are exact enough", function()
+    local q = formula.rows({60}, 128)
+    each_schedule(function(config)
+      local out = op(config)(q, formula.rows({60, 59}, 128), formula.rows({2, 5}, 128))
+      near(out.o:get(0, 0, 0, 77), 2)
+      assert.near_to(out.lse:get(0, 0, 0), 40729.35, 0.01)
+    end)
+  end)
+end)
+
+describe("known answer 10, strided tensors", function()
+  -- A tensor stored as (batch, head, seq, dim), seen as (batch, seq, head, dim).
+  local function strided(t)
+    return t:permute(0, 2, 1, 3):contiguous():permute(0, 2, 1, 3)
+  end
+
+  it("give the bits of contiguous ones", function()
+    local q, k, v = formula.qkv({1, 4, 2, 128}, {1, 4, 2, 128})
+    local want = op()(q, k, v)
+    near(want.o:get(0, 0, 0, 0), 0.13136370)
+    near(want.o:get(0, 3, 1, 5), 0.40985094)
+    near_lse(want.lse:get(0, 1, 3), 2.60043852)
+    for _, case in ipairs{{q, k, strided(v)}, {strided(q), k, v}, {q, strided(k), v}, {strided(q), strided(k), strided(v)}} do
+      local o = strided(fa4.zeros({1, 4, 2, 128}, {dtype = "f16"}))
+      local got = op()(case[1], case[2], case[3], {o = o})
+      assert.equal(o, got.o)
+      assert.same_bits(o, want.o)
+      assert.same_bits(got.lse, want.lse)
+    end
+  end)
+
+  it("may have stride 0 and negative strides among the inputs", function()
+    local q = fa4.randn({2, 40, 2, 64}, {dtype = "f16", seed = 1})
+    local k = fa4.randn({1, 50, 1, 64}, {dtype = "f16", seed = 2}):expand{2, 50, 2, 64}
+    local v = fa4.randn({1, 50, 1, 64}, {dtype = "f16", seed = 3}):expand{2, 50, 2, 64}
+    local got, want = op()(q, k, v), op()(q, k:clone(), v:clone())
+    assert.same_bits(got.o, want.o)
+    assert.valid(got, q, k, v)
+  end)
+
+  it("leave their neighbours alone", function()
+    local q, k, v = formula.qkv({1, 5, 2, 64}, {1, 5, 2, 64})
+    local room = fa4.full({1, 7, 4, 80}, 99, {dtype = "f16"})
+    local o = room:narrow(1, 1, 5):narrow(2, 1, 2):narrow(3, 8, 64)
+    op()(q, k, v, {o = o})
+    local sum, data = 0, room:to{dtype = "f64"}.data
+    for i = 0, 7 * 4 * 80 - 1 do
+      if data[i] == 99 then sum = sum + 1 end
+    end
+    assert.equal(7 * 4 * 80 - 5 * 2 * 64, sum)
+  end)
+end)
+
+describe("known answer 11, six query heads on two key heads", function()
+  it("share keys in groups of three", function()
+    local zeros = fa4.zeros({1, 5, 6, 128}, {dtype = "f16"})
+    local k = fa4.zeros({1, 9, 2, 128}, {dtype = "f16"})
+    local v = fa4.zeros({1, 9, 2, 128}, {dtype = "f16"})
+    v:narrow(2, 0, 1):fill(1)
+    v:narrow(2, 1, 1):fill(2)
+    local out = op{mask = fa4.mask.causal()}(zeros, k, v)
+    for h, want in ipairs{1, 1, 1, 2, 2, 2} do assert.equal(want, out.o:get(0, 4, h - 1, 3)) end
+  end)
+
+  it("give the values of the formula data", function()
+    for _, packing in ipairs{true, false} do
+      local q, k, v = formula.qkv({1, 5, 6, 128}, {1, 9, 2, 128})
+      local out = op{mask = fa4.mask.causal(), gqa_packing = packing}(q, k, v)
+      for h, want in pairs{[0] = {0.47959830, 3.24894060}, [2] = {0.21452661, 2.60590389}, [3] = {0.17738150, 2.71200985},
+        [5] = {0.13406130, 2.75495629}} do
+        near(out.o:get(0, 4, h, 0), want[1])
+        near_lse(out.lse:get(0, h, 4), want[2])
+      end
+      assert.valid(out, q, k, v)
+    end
+  end)
+
+  it("are five or six, not five on two", function()
+    local q, k = fa4.zeros({1, 5, 5, 128}, {dtype = "f16"}), fa4.zeros({1, 9, 2, 128}, {dtype = "f16"})
+    assert.raises_text(function() op()(q, k, k) end, "attention_spec.lua", "5 query heads", "2 key heads")
+  end)
+end)
+
+describe("known answer 12, a device of another generation", function()
+  pending("needs a GPU backend")
+end)
+
+describe("known answer 13, an error in a mask", function()
+  it("leaves the output as it was, and the next call is right", function()
+    local q, k, v = formula.qkv({1, 6, 1, 64}, {1, 6, 1, 64})
+    local o = fa4.full({1, 6, 1, 64}, 42, {dtype = "f16"})
+    local bad = op{mask = function(i, j)
+      if i == 3 and j == 2 then error("as planned") end
+      return true
+    end}
+    assert.raises_text(function() bad(q, k, v, {o = o}) end, "as planned", "query 3, key 2")
+    assert.close(o, fa4.full({1, 6, 1, 64}, 42))
+    assert.valid(op()(q, k, v), q, k, v)
+  end)
+end)
+
+describe("known answer 14, arguments collected while a call runs", function()
+  local function check(out)
+    near(out.o:get(0, 63, 1, 0), -0.10652312)
+    near_lse(out.lse:get(0, 1, 63), 5.02735352)
+    local sum, data = 0, out.o:to{dtype = "f64"}.data
+    for i = 0, 64 * 2 * 128 - 1 do sum = sum + data[i] end
+    assert.near_to(sum, -6.328984, 0.05)
+  end
+
+  local function litter()
+    collectgarbage()
+    collectgarbage()
+    fa4.full({16, 1024, 1024}, 0 / 0, {dtype = "f32"})
+  end
+
+  it("gives the right result when a mask collects and allocates", function()
+    check(op{mask = function(i, j)
+      if j == 0 and i % 32 == 0 then litter() end
+      return j <= i
+    end}(formula.qkv({1, 64, 2, 128}, {1, 64, 2, 128})))
+  end)
+
+  it("keeps the result after the call", function()
+    local out = op{mask = fa4.mask.causal()}(formula.qkv({1, 64, 2, 128}, {1, 64, 2, 128}))
+    litter()
+    check(out)
+  end)
+end)
+
+describe("a given output", function()
+  local q, k, v
+
+  before_each(function() q, k, v = formula.qkv({1, 40, 2, 64}, {1, 50, 2, 64}) end)
+
+  it("may be f32 for 16-bit inputs, and is then not rounded", function()
+    local wide = op()(q, k, v, {o = fa4.empty({1, 40, 2, 64}, {dtype = "f32"})})
+    local narrow = op()(q, k, v)
+    assert.same_bits(wide.o:to{dtype = "f16"}, narrow.o)
+    assert.equal("f32", wide.o.dtype)
+  end)
+
+  it("may be LSE too", function()
+    local lse = fa4.empty({1, 2, 40}, {dtype = "f32"})
+    assert.equal(lse, op()(q, k, v, {lse = lse}).lse)
+    assert.same_bits(lse, op()(q, k, v).lse)
+  end)
+
+  it("is refused when it does not fit, before anything is written", function()
+    local function with(outputs, ...)
+      local words = {...}
+      assert.raises_text(function() op()(q, k, v, outputs) end, "attention_spec.lua", unpack(words))
+    end
+    with({o = fa4.zeros({1, 40, 2, 32}, {dtype = "f16"})}, "o: expected shape (1, 40, 2, 64)", "(1, 40, 2, 32)")
+    with({o = fa4.zeros({40, 2, 64}, {dtype = "f16"})}, "o: expected shape")
+    with({o = fa4.zeros({1, 40, 2, 64}, {dtype = "bf16"})}, "o: expected f16 or f32, got bf16")
+    with({o = fa4.zeros({1, 40, 1, 64}, {dtype = "f16"}):expand{1, 40, 2, 64}}, "stride 0")
+    with({o = q}, "o: its memory overlaps that of q")
+    with({o = 3}, "o: expected a tensor, got 3")
+    with({lse = fa4.zeros({1, 40, 2}, {dtype = "f32"})}, "lse: expected shape (1, 2, 40)")
+    with({lse = fa4.zeros({1, 2, 40}, {dtype = "f16"})}, "lse: expected f32")
+    with({out = q}, "out", "unknown output")
+    with(q, "expected a table", "a tensor")
+    assert.raises_text(function() op{lse = false}(q, k, v, {lse = fa4.zeros{1, 2, 40}}) end, "lse = false")
+  end)
+
+  it("may not overlap another output", function()
+    local room = fa4.zeros({1, 40, 2, 64}, {dtype = "f32"})
+    local a, b, c = q:to{dtype = "f32"}, k:to{dtype = "f32"}, v:to{dtype = "f32"}
+    assert.raises_text(function() op()(a, b, c, {o = room, lse = room:reshape{64, 2, 40}:narrow(0, 0, 1)}) end, "lse", "overlaps that of o")
+  end)
+
+  it("may be absent where LSE is off", function()
+    assert.is_nil(op{lse = false}(q, k, v).lse)
+  end)
+end)
+
+describe("what a schedule may not change", function()
+  local q, k, v
+
+  setup(function()
+    q = fa4.randn({1, 300, 4, 64}, {dtype = "f16", seed = 11, scale = 3})
+    k = fa4.randn({1, 420, 2, 64}, {dtype = "f16", seed = 12, scale = 3})
+    v = fa4.randn({1, 420, 2, 64}, {dtype = "f16", seed = 13})
+  end)
+
+  it("is the answer, within tolerance", function()
+    for _, threshold in ipairs{0, 3.5, 8, 15} do
+      each_schedule(function(config)
+        if config.row_max == "each_block" or threshold >= 7 then
+          config.rescale = {threshold = threshold}
+          config.mask = fa4.mask.causal()
+          assert.valid(op(config)(q, k, v), q, k, v)
+        end
+      end)
+    end
+    for pairs_of_8 = 0, 8, 2 do
+      assert.valid(op{exp2 = {emulated_pairs = pairs_of_8, first_fragment = 0}}(q, k, v), q, k, v)
+    end
+    assert.valid(op{kv_splits = 3}(q, k, v), q, k, v)
+  end)
+
+  it("is a single bit, where it is the order of tiles, the workers or the threads", function()
+    local want = op{schedule = fa4.schedule.linear(), threads = 1}(q, k, v)
+    local function reversed(tasks)
+      local list = {}
+      for i = #tasks, 1, -1 do list[#list + 1] = tasks[i] end
+      return list
+    end
+    for _, config in ipairs{{threads = 2}, {schedule = fa4.schedule.lpt(), threads = 2}, {schedule = reversed},
+      {schedule = fa4.schedule.list(function(tasks) return {{}, tasks} end), workers = 2}} do
+      local got = op(config)(q, k, v)
+      assert.same_bits(got.o, want.o)
+      assert.same_bits(got.lse, want.lse)
+      assert.equal(want.report.rescaled_rows, got.report.rescaled_rows)
+    end
+  end)
+
+  it("is the answer of unpacked heads", function()
+    local packed, unpacked = op()(q, k, v), op{gqa_packing = false}(q, k, v)
+    assert.is_true(packed.plan.packed)
+    assert.close(packed.o, unpacked.o, {atol = 2 ^ -9})
+  end)
+end)
+
+describe("an operator", function()
+  it("runs a plan that was parsed", function()
+    local q, k, v = formula.qkv({1, 40, 2, 64}, {1, 50, 2, 64})
+    local out = op{mask = fa4.mask.causal(), rescale = {threshold = 2}}(q, k, v)
+    local again = fa4.plan.parse(out.plan:text()):run(q, k, v)
+    assert.same_bits(again.o, out.o)
+    assert.equal(out.report.plan_hash, again.report.plan_hash)
+  end)
+
+  it("takes tensors of several shapes, one after another", function()
+    local attention = op()
+    for n = 1, 40 do
+      local q, k, v = formula.qkv({1, n, 1, 8}, {1, n, 1, 8})
+      assert.same({1, n, 1, 8}, attention(q, k, v).o.shape)
+    end
+  end)
+
+  it("has dim_v of its own", function()
+    local q, k = formula.qkv({1, 30, 1, 64}, {1, 40, 1, 64})
+    local v = formula.tensor(3, {1, 40, 1, 96}, 1)
+    assert.valid(op()(q, k, v), q, k, v)
+  end)
+
+  it("frees what it allocated", function()
+    collectgarbage()
+    collectgarbage()
+    local before = fa4.memory().storages
+    for _ = 1, 5 do op()(formula.qkv({1, 10, 1, 64}, {1, 10, 1, 64})) end
+    collectgarbage()
+    collectgarbage()
+    assert.equal(before, fa4.memory().storages)
+  end)
+
+  it("lets NaN and infinities do what they do in the reference", function()
+    for _, value in ipairs{0 / 0, INF, -INF} do
+      for _, where in ipairs{"q", "k"} do
+        for _, dtype in ipairs(DTYPES) do
+          local t = {}
+          t.q, t.k, t.v = formula.qkv({1, 5, 1, 64}, {1, 140, 1, 64}, dtype)
+          t[where]:set(0, 2, 0, 1, value)
+          local out = op{mask = fa4.mask.window{left = 136, right = 0}}(t.q, t.k, t.v)
+          local want = fa4.reference(t.q, t.k, t.v, {mask = fa4.mask.window{left = 136, right = 0}})
+          for i = 0, 4 do
+            local a, b = out.o:get(0, i, 0, 3), want.o:get(0, i, 0, 3)
+            assert.equal(b ~= b, a ~= a, ("%s of %s in %s, row %d: got %g, expected %g"):format(value, dtype, where, i, a, b))
+          end
+        end
+      end
+    end
+  end)
+end)
