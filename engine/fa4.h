@@ -130,9 +130,10 @@ typedef struct fa4_tensor {
 
 /* Elements of a shape, checked against overflow of the byte size. */
 FA4_API fa4_status fa4_shape_elements(const int64_t *shape, int32_t rank, int32_t dtype, int64_t *elements, fa4_error *err);
-/* Sets every element to value (rounded to nearest even). */
+/* Sets every element to value (rounded to nearest even). A number that does not fit i32 is an error, in fa4_tensor_set too. */
 FA4_API fa4_status fa4_tensor_fill(const fa4_tensor *tensor, double value, fa4_error *err);
-/* Copies with conversion; shapes must be equal, destination elements distinct. f64 -> f32 -> 16 bit rounds once, to nearest even. */
+/* Copies with conversion; shapes must be equal, destination elements distinct. Every narrowing rounds once, to nearest even; i32 saturates
+   and takes NaN as 0. Overlapping views of one memory are allowed. */
 FA4_API fa4_status fa4_tensor_copy(const fa4_tensor *destination, const fa4_tensor *source, fa4_error *err);
 FA4_API fa4_status fa4_tensor_get(const fa4_tensor *tensor, const int64_t *index, double *value, fa4_error *err);
 FA4_API fa4_status fa4_tensor_set(const fa4_tensor *tensor, const int64_t *index, double value, fa4_error *err);

@@ -41,22 +41,25 @@ static fa4_status check_texts(const char **texts, int64_t count, const char *wha
     return FA4_OK;
 }
 
-static fa4_status check_tensor(const fa4_named_tensor *named, file_kind kind, fa4_error *err) {
-    const fa4_tensor *t = &named->tensor;
+static fa4_status check_elements(const fa4_tensor *t, file_kind kind, fa4_error *err) {
     int64_t elements;
-    if (fa4_shape_elements(t->shape, t->rank, t->dtype, &elements, err) != FA4_OK) {
-        if (err != NULL) error_prefix(err, "tensor '%.200s'", named->name);
-        return FA4_BAD_ARGUMENT;
-    }
+    FA4_TRY(fa4_shape_elements(t->shape, t->rank, t->dtype, &elements, err));
     if (t->device != 0)
-        return error_set(err, FA4_BAD_ARGUMENT,
-                         "tensor '%.200s': on a device; copy it to the host first", named->name);
-    if (elements > 0 && t->data == NULL)
-        return error_set(err, FA4_BAD_ARGUMENT, "tensor '%.200s': data is NULL", named->name);
+        return error_set(err, FA4_BAD_ARGUMENT, "on a device; copy it to the host first");
+    if (elements > 0 && t->data == NULL) return error_set(err, FA4_BAD_ARGUMENT, "data is NULL");
     if (t->dtype == FA4_BF16 && kind != FILE_SAFETENSORS)
         return error_set(err, FA4_BAD_ARGUMENT,
-                         "tensor '%.200s': numpy files have no bf16; write .safetensors",
-                         named->name);
+                         "dtype bf16: numpy files have none; write .safetensors");
+    return FA4_OK;
+}
+
+static fa4_status check_tensor(const fa4_named_tensor *named, file_kind kind, fa4_error *err) {
+    fa4_status status = check_elements(&named->tensor, kind, err);
+    if (status != FA4_OK) {
+        if (err != NULL && kind == FILE_NPY) error_prefix(err, "tensor");
+        if (err != NULL && kind != FILE_NPY) error_prefix(err, "tensor '%.200s'", named->name);
+        return status;
+    }
     if (strlen(named->name) > 1000 || (named->name[0] == '\0' && kind == FILE_NPZ))
         return error_set(err, FA4_BAD_ARGUMENT, "tensor '%.40s': a name has 1 to 1000 bytes",
                          named->name);
