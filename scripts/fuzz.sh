@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fuzz.sh [NAME...]: builds the targets of spec/fuzz/fuzz.cmake with clang and runs them (npy, npz, safetensors), 60 s each or
+# fuzz.sh [NAME...]: builds the libFuzzer targets (spec/fuzz/fuzz_NAME.c) with clang and runs them on their seeds, 60 s each or
 # FA4_FUZZ_SECONDS. Ends with "N passed, N failed"; what made a target fail is kept in build-fuzz/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -7,8 +7,13 @@ seconds=${FA4_FUZZ_SECONDS:-60}
 passed=0 failed=0
 
 names=("$@")
-[ ${#names[@]} != 0 ] || names=(npy npz safetensors)
-[ -f build-fuzz/build.ninja ] || cmake -G Ninja -S . -B build-fuzz -DFA4_FUZZ=ON -DCMAKE_C_COMPILER=clang >&2
+if [ ${#names[@]} = 0 ]; then
+  for source in spec/fuzz/fuzz_*.c; do
+    name=$(basename "$source" .c)
+    names+=("${name#fuzz_}")
+  done
+fi
+[ -f build-fuzz/build.ninja ] || cmake -G Ninja -S . -B build-fuzz -DFA4_FUZZ=ON -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Release >&2
 cmake --build build-fuzz --target "${names[@]/#/fuzz_}" >&2
 
 for name in "${names[@]}"; do

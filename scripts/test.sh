@@ -82,7 +82,7 @@ elif [ $fuzz = 1 ]; then
   suite "fuzz targets" 3600 scripts/fuzz.sh
 elif [ $mutants = 1 ]; then
   setup_build build -DCMAKE_BUILD_TYPE=Release
-  suite "mutants" 14400 scripts/mutants.sh
+  suite "mutants" 14400 luajit scripts/mutants.lua
 else
   setup_build build -DCMAKE_BUILD_TYPE=Release
   c_tests build
