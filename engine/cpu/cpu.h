@@ -6,7 +6,7 @@
 
 extern const backend_functions cpu_backend;
 
-/* The best instruction set here, or `forced` ("scalar", "avx2", "avx512", "avx512_bf16") when not NULL or "", in *path (static
+/* The fastest path here (bf16 pairs only where they beat float32), or `forced` ("scalar", "avx2", "avx512", "avx512_bf16") when not NULL or "", in *path (static
  * memory). Unknown: FA4_BAD_ARGUMENT; absent here: FA4_NO_DEVICE. FA4_CPU is read by whoever opens the context. */
 fa4_status cpu_choose_path(const char *forced, const char **path, fa4_error *err);
 /* Every path that can be forced here, space separated, best first. */

@@ -44,6 +44,9 @@ static inline vf v_fma(vf a, vf b, vf c) {
 static inline vf v_dot2(vf a, vf b, vf c) {
     return v_fma(a, b, c);
 }
+static inline void v_store_pairs(void *p, vf x) {
+    (void)p, (void)x; // Unused without pairs.
+}
 static inline vf v_select_less(vf a, vf b, vf x, vf y) {
     return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }

@@ -9,6 +9,9 @@
 static inline vf v_dot2(vf a, vf b, vf c) {
     return v_fma(a, b, c);
 }
+static inline void v_store_pairs(void *p, vf x) {
+    (void)p, (void)x; // Unused without pairs.
+}
 
 #include "cpu/tile_template.h"
 #endif

@@ -10,6 +10,10 @@
 static inline vf v_dot2(vf a, vf b, vf c) {
     return _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b));
 }
+/* Weights are 0 or normal, so that this instruction's loss of subnormals changes none. */
+static inline void v_store_pairs(void *p, vf x) {
+    _mm256_storeu_si256(p, (__m256i)_mm512_cvtneps_pbh(x));
+}
 
 #include "cpu/tile_template.h"
 #endif

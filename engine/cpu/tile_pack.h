@@ -8,17 +8,25 @@ static size_t element_bytes(int32_t dtype) {
     return dtype == FA4_F32 ? 4 : 2;
 }
 
-/* `count` elements (a multiple of 8) at `from` as floats; `to` has room for whole vectors, filled with zeros. */
-static void widen_row(const char *from, int32_t dtype, int32_t count, float *to) {
+static inline __attribute__((always_inline)) vf widen(const char *from, const int32_t dtype) {
+    return dtype == FA4_F32 ? v_load((const float *)from) : dtype == FA4_F16 ? v_load_f16(from) : v_load_bf16(from);
+}
+
+static inline __attribute__((always_inline)) void widen_all(const char *from, const int32_t dtype, int32_t count, float *to) {
+    size_t bytes = element_bytes(dtype);
     int32_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        const char *at = from + (size_t)i * element_bytes(dtype);
-        v_store(to + i, dtype == FA4_F32 ? v_load((const float *)at) : dtype == FA4_F16 ? v_load_f16(at) : v_load_bf16(at));
-    }
+    for (; i + LANES <= count; i += LANES) v_store(to + i, widen(from + (size_t)i * bytes, dtype));
     if (i >= count) return;
     _Alignas(64) char last[LANES * 4] = {0};
-    memcpy(last, from + (size_t)i * element_bytes(dtype), (size_t)(count - i) * element_bytes(dtype));
-    v_store(to + i, dtype == FA4_F32 ? v_load((const float *)last) : dtype == FA4_F16 ? v_load_f16(last) : v_load_bf16(last));
+    memcpy(last, from + (size_t)i * bytes, (size_t)(count - i) * bytes);
+    v_store(to + i, widen(last, dtype));
+}
+
+/* `count` elements (a multiple of 8) at `from` as floats; `to` has room for whole vectors, filled with zeros. */
+static void widen_row(const char *from, int32_t dtype, int32_t count, float *to) {
+    if (dtype == FA4_F32) widen_all(from, FA4_F32, count, to);
+    else if (dtype == FA4_F16) widen_all(from, FA4_F16, count, to);
+    else widen_all(from, FA4_BF16, count, to);
 }
 
 /* A row of K as packed words: floats, or the pairs as they lie in memory. */

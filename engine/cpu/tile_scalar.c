@@ -45,6 +45,9 @@ static inline vf v_fma(vf a, vf b, vf c) {
 static inline vf v_dot2(vf a, vf b, vf c) {
     return v_fma(a, b, c);
 }
+static inline void v_store_pairs(void *p, vf x) {
+    (void)p, (void)x; // Unused without pairs.
+}
 static inline vf v_choose(vi mask, vf a, vf b) {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }

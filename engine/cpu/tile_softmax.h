@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) void store_weights(vf p, float *row
     if (kind == WEIGHT_F32) v_store(row + column, p);
     if (kind == WEIGHT_F16) v_store(row + column, v_round_f16(p));
     if (kind == WEIGHT_BF16) v_store(row + column, v_round_bf16(p));
-    if (kind == WEIGHT_PAIRS) v_store_bf16((char *)row + 2 * column, p); // Trails the scores that are read.
+    if (kind == WEIGHT_PAIRS) v_store_pairs((char *)row + 2 * column, p); // Trails the scores that are read.
 }
 
 /* P of columns [c0, c1) of a row: from scores s to out (which may be s), relative to reference_log2. */

@@ -9,6 +9,7 @@
  *   v_clamp_exponent, v_fraction, v_scale: see exp2_lanes
  *   v_load_f16 v_load_bf16 v_store_f16 v_store_bf16 (nearest even, NaN stays NaN) v_round_f16 v_round_bf16
  *   v_store_half(word *, half, x): x as bf16 into the lower or upper half of each word
+ *   v_store_pairs: weights as bf16 for v_dot2
  *   v_dot2(a, b, c): pairs of bf16, c + a.lo b.lo + a.hi b.hi
  *   v_transpose(from, from stride, to, to stride, n): n <= V_TRANSPOSE columns of V_LANES rows become rows
  *
