@@ -1,5 +1,5 @@
 // The arithmetic of one row of scores, held by one thread: masks, soft cap, maximum, reference, weights and their sum. No barriers, no
-// tensor memory. Values are of one unit, log2, once `scale_log2` is in; the reference is kept in raw score units unless it is whole.
+// tensor memory. References are kept in raw score units; times `scale_log2` they are log2 units, rounded where the variant wants whole ones.
 #pragma once
 
 #include "sm100.cuh"
@@ -67,7 +67,7 @@ FWD_DEVICE float maximum(const Scores &x, float start) {
 
 // What a row keeps between blocks.
 struct Row {
-    float reference; // what exponents are relative to; -inf until a visible score has been seen
+    float reference; // raw score that exponents are relative to; -inf until a visible score has been seen
     float sum;       // of the weights so far, relative to it
 };
 
@@ -79,24 +79,28 @@ struct Move {
     bool spared;   // the maximum grew, the reference stayed
 };
 
-// `candidate` is the maximum of the block and, unless the reference is whole, of the old reference too.
+// A reference in log2 units: what exponents subtract.
+FWD_DEVICE float level(const FwdParams &p, float reference) {
+    const float units = reference * p.scale_log2;
+    return VARIANT.integer_reference ? ptx::cvt_rni(units) : units;
+}
+
+// `candidate` is the maximum of the block and of the old reference.
 FWD_DEVICE Move move_reference(const FwdParams &p, Row &row, float candidate, bool first) {
     const float old = row.reference;
-    const float peak = VARIANT.integer_reference ? candidate * p.scale_log2 : candidate;
-    if (VARIANT.integer_reference) candidate = ptx::max_nan(old, ptx::cvt_rni(peak));
     // A row without a visible score subtracts 0, so that -inf - -inf never happens; +inf becomes NaN, as in the reference computation.
     const bool unseen = candidate == MINUS_INFINITY;
     const float finite = unseen ? 0.0f : candidate;
     const float safe = fmaf(finite, 0.0f, finite);
-    const float delta = VARIANT.integer_reference ? old - safe : (old - safe) * p.scale_log2;
+    const float delta = (old - safe) * p.scale_log2;
     const bool keep = delta >= -p.threshold; // false for NaN
     const bool fresh = first || unseen;
-    Move move;
     const float used = keep ? old : safe;
-    move.bias = VARIANT.integer_reference ? -used : -(used * p.scale_log2);
-    move.rescale = keep || fresh ? 1.0f : ptx::ex2_approx_ftz(delta);
+    Move move;
+    move.bias = -level(p, used);
+    move.rescale = keep || fresh ? 1.0f : ptx::ex2_approx_ftz(VARIANT.integer_reference ? level(p, old) + move.bias : delta);
     move.moved = !keep && !fresh;
-    move.spared = keep && !first && peak > old;
+    move.spared = keep && !first && candidate > old;
     row.reference = keep ? old : candidate;
     return move;
 }
@@ -180,7 +184,6 @@ FWD_DEVICE float inverse_sum(const Row &row) { return row.reference == MINUS_INF
 // Natural logarithm of the sum of exponentials of the scaled scores.
 FWD_DEVICE float log_sum_exp(const FwdParams &p, const Row &row) {
     if (row.reference == MINUS_INFINITY) return MINUS_INFINITY;
-    const float reference = VARIANT.integer_reference ? row.reference : row.reference * p.scale_log2;
     constexpr float LN_2 = 0.69314718f;
-    return (ptx::lg2_approx(row.sum) + reference) * LN_2;
+    return (ptx::lg2_approx(row.sum) + level(p, row.reference)) * LN_2;
 }

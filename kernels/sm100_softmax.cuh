@@ -148,8 +148,7 @@ struct Softmax {
         condition<MASKED>(x, mask);
         float peak = 0.0f;
         if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
-        const float candidate = maximum(x, VARIANT.integer_reference ? MINUS_INFINITY : state.reference);
-        const Move move = move_reference(cta.params, state, candidate, first);
+        const Move move = move_reference(cta.params, state, maximum(x, state.reference), first);
         send(move.rescale);
         count_move(move);
         take_turn();
@@ -182,7 +181,7 @@ struct Softmax {
         if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
         bool ordinary = first;
         if (!first) {
-            const float bias = -state.reference;
+            const float bias = -level(cta.params, state.reference);
 #pragma unroll
             for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, scale, ptx::pack(bias, bias), packed + f * (FRAGMENT / 2));
             const float sum = total(x);
@@ -209,7 +208,7 @@ struct Softmax {
     // The step with a maximum, warp by warp. O is complete up to the previous block: s_ready of this one followed it.
     template <bool MASKED>
     FWD_DEVICE void ordinary_step(Scores &x, bool first, ptx::Pair scale, uint32_t (&packed)[KEYS / 2], float peak) {
-        const Move move = move_reference(cta.params, state, maximum(x, MINUS_INFINITY), first);
+        const Move move = move_reference(cta.params, state, maximum(x, state.reference), first);
         count_move(move);
         if (VARIANT.counters && !first) counts.fixups += row % 32 == 0;
 #pragma unroll
