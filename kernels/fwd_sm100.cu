@@ -38,13 +38,12 @@ template <int N> FWD_DEVICE void set_registers() {
 enum { WARP_MMA = 12, WARP_LOAD = 13, WARP_STORE = 14, WARP_SCHEDULE = 15 };
 
 FWD_DEVICE void run_role(const Cta &cta, int warp) {
-    const int thread = threadIdx.x % WARPGROUP;
     if (warp < 8) {
         set_registers<VARIANT.registers_softmax>();
-        softmax_role(cta, warp / 4, thread);
+        softmax_role(cta, warp / 4, warp % 4);
     } else if (warp < 12) {
         set_registers<VARIANT.registers_correction>();
-        correction_role(cta, thread);
+        correction_role(cta, warp % 4);
     } else {
         set_registers<VARIANT.registers_other>();
         if (warp == WARP_STORE) {
@@ -58,11 +57,18 @@ FWD_DEVICE void run_role(const Cta &cta, int warp) {
     __syncwarp();
 }
 
+// The warp's index, from votes: the compiler knows their results to be the same in all lanes, and keeps what follows in uniform registers.
+FWD_DEVICE int uniform_warp() {
+    int warp = 0;
+#pragma unroll
+    for (int bit = 0; bit < 4; bit++) warp |= __any_sync(0xffffffff, threadIdx.x >> (5 + bit) & 1) ? 1 << bit : 0;
+    return warp;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1) fa4_fwd(const __grid_constant__ FwdParams params) {
     extern __shared__ __align__(1024) uint8_t memory[];
     Smem &smem = *(Smem *)memory;
-    // The same in all lanes, and known to be so.
-    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+    const int warp = uniform_warp();
     if (warp == WARP_MMA) {
         ptx::tcgen05_alloc(ptx::shared_address(&smem.tmem), TMEM_COLUMNS);
         ptx::tcgen05_relinquish_alloc_permit();
@@ -72,11 +78,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fa4_fwd(const __grid_co
     ptx::tcgen05_fence_before_thread_sync();
     __syncthreads();
     ptx::tcgen05_fence_after_thread_sync();
-    const Cta cta = {params, smem, {smem.tmem}};
+    if (smem.tmem != 0) __trap(); // all columns are ours, or something is very wrong
+    const Cta cta = {params, smem};
     run_role(cta, warp);
     // Nobody touches tensor memory after this.
     ptx::tcgen05_fence_before_thread_sync();
     __syncthreads();
     ptx::tcgen05_fence_after_thread_sync();
-    if (warp == 0) ptx::tcgen05_dealloc(cta.tmem.base, TMEM_COLUMNS);
+    if (warp == 0) ptx::tcgen05_dealloc(0, TMEM_COLUMNS);
 }

@@ -142,7 +142,7 @@ typedef struct FwdParams {
     /* 0 where an axis of that tensor is expanded (stride 0) and left out of its map, else 1. */
     int32_t q_head_step, q_batch_step, k_head_step, k_batch_step, v_head_step, v_batch_step;
     float weight_limit; /* 2^threshold: max-free blocks repair a row whose weights sum above it */
-    int32_t reserved;
+    float reference_floor; /* the reference of a row that has seen no key: finite, and finite times scale_log2 */
 } FwdParams;
 
 #endif

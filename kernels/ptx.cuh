@@ -115,6 +115,13 @@ FWD_DEVICE float cvt_rni(float x) {
     asm("cvt.rni.f32.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+// Clamped to [0, 1]; NaN becomes 0.
+FWD_DEVICE float fma_rn_sat(float a, float b, float c) {
+    float d;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+
 // NaN when one is NaN.
 FWD_DEVICE float max_nan(float a, float b) {
     float d;

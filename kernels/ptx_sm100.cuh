@@ -105,6 +105,12 @@ FWD_DEVICE Pair mul_rn_f32x2(Pair a, Pair b) {
     return d;
 }
 // Rounds towards minus infinity.
+FWD_DEVICE Pair fma_rm_f32x2(Pair a, Pair b, Pair c) {
+    Pair d;
+    asm("fma.rm.f32x2 %0, %1, %2, %3;" : "=l"(d.bits) : "l"(a.bits), "l"(b.bits), "l"(c.bits));
+    return d;
+}
+// Rounds towards minus infinity.
 FWD_DEVICE Pair add_rm_ftz_f32x2(Pair a, Pair b) {
     Pair d;
     asm("add.rm.ftz.f32x2 %0, %1, %2;" : "=l"(d.bits) : "l"(a.bits), "l"(b.bits));

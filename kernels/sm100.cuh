@@ -56,13 +56,12 @@ static_assert(sizeof(Smem::q) + sizeof(Smem::kv) + sizeof(Smem::o) + sizeof(Smem
 static_assert(FWD_SM100_BARRIER_OFFSET(VARIANT) + sizeof(Barriers) + sizeof(Smem::task) + sizeof(Smem::tmem) <= SMEM_BYTES,
               "the host asks for enough shared memory");
 
-// Tensor memory by stage, as addresses of lane 0 of the accessing warp's quarter where `lane` is added.
+// Tensor memory by stage. The CTA takes all columns, so they begin at 0 (checked once at the start): constants keep the addresses of loads
+// and stores in uniform registers.
 struct Tmem {
-    uint32_t base;
-
-    FWD_DEVICE uint32_t s(int stage) const { return base + 128 * stage; }
-    FWD_DEVICE uint32_t p(int stage) const { return base + 128 * stage + 64; }
-    FWD_DEVICE uint32_t o(int stage) const { return base + 256 + 128 * stage; }
+    FWD_DEVICE static uint32_t s(int stage) { return 128 * stage; }
+    FWD_DEVICE static uint32_t p(int stage) { return 128 * stage + 64; }
+    FWD_DEVICE static uint32_t o(int stage) { return 256 + 128 * stage; }
     // A warp reaches only lanes 32 * (warp % 4) ..: its window.
     FWD_DEVICE static uint32_t window(int warp_in_group) { return (uint32_t)(32 * warp_in_group) << 16; }
 };
@@ -72,7 +71,6 @@ enum { TMEM_COLUMNS = 512 };
 struct Cta {
     const FwdParams &params;
     Smem &smem;
-    Tmem tmem;
 };
 
 // Tasks arrive one after another from the schedule role. A warp (or the one thread of a role) takes each exactly once.

@@ -6,13 +6,13 @@
 
 struct Correction {
     const Cta &cta;
-    const int row;
+    const int warp, row; // of the warpgroup
     Parities o, staging; // of o_ready, corr_epi.empty
 
     // The softmax rows of this warp (unpacked) or of the stage (packed) have sent their numbers.
     FWD_DEVICE float receive(int stage) {
         if (VARIANT.packed) ptx::bar_sync(1 + stage, 2 * WARPGROUP);
-        else ptx::bar_sync(1 + 4 * stage + row / 32, 64);
+        else ptx::bar_sync(1 + 4 * stage + warp, 64);
         return cta.smem.row_scale[stage][row];
     }
 
@@ -25,7 +25,7 @@ struct Correction {
         const float scale = receive(stage);
         if (__any_sync(0xffffffff, scale < 1.0f)) {
             ptx::tcgen05_fence_after_thread_sync();
-            rescale_output(cta.tmem.o(stage) + Tmem::window(row / 32), scale);
+            rescale_output(Tmem::o(stage) + Tmem::window(warp), scale);
             ptx::tcgen05_fence_before_thread_sync();
         }
         release_output(stage);
@@ -53,7 +53,7 @@ struct Correction {
             wait(cta.smem.bars.o_ready[stage], o.take(stage));
             ptx::tcgen05_fence_after_thread_sync();
         }
-        finish_output(cta, task, stage, row, inverse, staging);
+        finish_output(cta, task, stage, warp, row, inverse, staging);
         // Max-free: nobody corrects, the slot's return says that O has been read.
         if (VARIANT.row_max == FWD_FIRST_BLOCK) return_slot(stage);
     }
@@ -71,9 +71,9 @@ struct Correction {
     }
 };
 
-FWD_DEVICE void correction_role(const Cta &cta, int thread) {
+FWD_DEVICE void correction_role(const Cta &cta, int warp) {
     if (VARIANT.row_max == FWD_FIRST_BLOCK && VARIANT.epilogue == FWD_EPILOGUE_SOFTMAX) return;
-    Correction correction = {cta, thread, {0}, {3}};
+    Correction correction = {cta, warp, 32 * warp + (int)threadIdx.x % 32, {0}, {3}};
     if (VARIANT.row_max == FWD_EACH_BLOCK) {
         correction.release_output(0);
         correction.release_output(1);

@@ -142,7 +142,7 @@ struct Issuer {
             for (int step = 0; step < VARIANT.dim / 16; step++) {
                 // 32 bytes within a row of 64 columns, then the other half; in units of 16 bytes.
                 const uint32_t offset = (step % 4) * 2 + (step / 4) * (HALF_BYTES / 16);
-                ptx::tcgen05_mma_f16_ss(cta.tmem.s(i), q + offset, k + offset, scores_instruction, step > 0);
+                ptx::tcgen05_mma_f16_ss(Tmem::s(i), q + offset, k + offset, scores_instruction, step > 0);
             }
         }
         ptx::tcgen05_commit(address(cta.smem.bars.s_ready[i]));
@@ -153,7 +153,7 @@ struct Issuer {
         const uint64_t v = values_descriptor(cta.smem.kv[slot]);
 #pragma unroll
         for (int key = first; key < last; key += MMA_KEYS)
-            ptx::tcgen05_mma_f16_ts(cta.tmem.o(i), cta.tmem.p(i) + key / 2, v + key * (SWIZZLE_ROW_BYTES / 16), INSTRUCTION_VALUES,
+            ptx::tcgen05_mma_f16_ts(Tmem::o(i), Tmem::p(i) + key / 2, v + key * (SWIZZLE_ROW_BYTES / 16), INSTRUCTION_VALUES,
                                     onto || key > first);
     }
 

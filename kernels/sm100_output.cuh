@@ -48,8 +48,8 @@ struct OutputRow {
     uint32_t o;     // O[stage] in the warp's window
     float *global;  // f32 output: the row's first element; null when the row does not exist
 
-    FWD_DEVICE OutputRow(const Cta &c, const FwdTask &task, int i, int r) : cta(c), stage(i), row(r) {
-        o = c.tmem.o(i) + Tmem::window(r / 32);
+    FWD_DEVICE OutputRow(const Cta &c, const FwdTask &task, int i, int warp, int r) : cta(c), stage(i), row(r) {
+        o = Tmem::o(i) + Tmem::window(warp);
         global = nullptr;
         if (VARIANT.o_f32) {
             const FwdParams &p = c.params;
@@ -95,8 +95,8 @@ FWD_DEVICE void write_output(const OutputRow &out, float inverse, bool own) {
 }
 
 // The epilogue of one tile. corr_epi.empty has been waited for; on return the staging is handed to the store role.
-FWD_DEVICE void finish_output(const Cta &cta, const FwdTask &task, int stage, int row, float inverse, Parities &staging) {
-    const OutputRow out(cta, task, stage, row);
+FWD_DEVICE void finish_output(const Cta &cta, const FwdTask &task, int stage, int warp, int row, float inverse, Parities &staging) {
+    const OutputRow out(cta, task, stage, warp, row);
     if (!VARIANT.o_f32) {
         wait(cta.smem.bars.corr_epi.empty[stage], staging.take(stage));
     }

@@ -37,6 +37,12 @@ FWD_DEVICE KeyMask interval_mask(Interval keys, int first_key) {
     return mask;
 }
 
+// A row of a bit tile: 16 bytes, aligned.
+FWD_DEVICE KeyMask stored_mask(const uint32_t *words) {
+    const uint4 four = *(const uint4 *)words;
+    return {{four.x, four.y, four.z, four.w}};
+}
+
 FWD_DEVICE void hide(Scores &x, const KeyMask &mask) {
 #pragma unroll
     for (int k = 0; k < KEYS; k++)
@@ -48,9 +54,15 @@ FWD_DEVICE void hide(Scores &x, const KeyMask &mask) {
 // tanh(y) = 1 - 2 / (1 + 2^(2 y log2 e)): tanh.approx is too coarse. `cap_scale` turns a score into the exponent.
 FWD_DEVICE void cap(Scores &x, float cap_scale) {
 #pragma unroll
-    for (int k = 0; k < KEYS; k++) {
-        const float power = ptx::ex2_approx_ftz(x.get(k) * cap_scale);
-        x.set(k, 1.0f - 2.0f * ptx::rcp_approx_ftz(1.0f + power));
+    for (int k = 0; k < KEYS; k += 2) {
+        float a, b;
+        ptx::unpack(ptx::mul_rn_f32x2(ptx::pack(x.get(k), x.get(k + 1)), ptx::pack(cap_scale, cap_scale)), a, b);
+        const ptx::Pair one = ptx::pack(1.0f, 1.0f), power = ptx::pack(ptx::ex2_approx_ftz(a), ptx::ex2_approx_ftz(b));
+        ptx::unpack(ptx::add_rn_f32x2(power, one), a, b);
+        const ptx::Pair inverse = ptx::pack(ptx::rcp_approx_ftz(a), ptx::rcp_approx_ftz(b));
+        ptx::unpack(ptx::fma_rn_f32x2(inverse, ptx::pack(-2.0f, -2.0f), one), a, b);
+        x.set(k, a);
+        x.set(k + 1, b);
     }
 }
 
@@ -67,39 +79,47 @@ FWD_DEVICE float maximum(const Scores &x, float start) {
 
 // What a row keeps between blocks.
 struct Row {
-    float reference; // raw score that exponents are relative to; -inf until a visible score has been seen
+    float reference; // raw score that exponents are relative to; reference_floor until a visible score has been seen
     float sum;       // of the weights so far, relative to it
+
+    // A visible score leaves a weight near 1 when it sets the reference, and no sum sinks below that.
+    FWD_DEVICE bool unseen() const { return sum == 0.0f; }
 };
 
 // What one block does to a row.
 struct Move {
-    float bias;    // added to scaled scores: minus the reference, NaN where the row is lost (a NaN or +inf score)
+    float used;    // the reference of this block, a raw score; NaN where the row is lost (a NaN or +inf score)
+    float bias;    // added to scaled scores: minus that in log2 units
     float rescale; // earlier weights and O times this; 1 when the reference stays
     bool moved;    // counts as a rescaled row
     bool spared;   // the maximum grew, the reference stayed
 };
 
-// A reference in log2 units: what exponents subtract.
-FWD_DEVICE float level(const FwdParams &p, float reference) {
-    const float units = reference * p.scale_log2;
-    return VARIANT.integer_reference ? ptx::cvt_rni(units) : units;
-}
+// What exponents and references are measured with.
+struct Units {
+    float scale_log2, threshold; // the threshold with a minus sign
 
-// `candidate` is the maximum of the block and of the old reference.
-FWD_DEVICE Move move_reference(const FwdParams &p, Row &row, float candidate, bool first) {
+    FWD_DEVICE explicit Units(const FwdParams &p) : scale_log2(p.scale_log2), threshold(-p.threshold) {}
+    // A reference in log2 units: what exponents subtract.
+    FWD_DEVICE float level(float reference) const {
+        const float units = reference * scale_log2;
+        return VARIANT.integer_reference ? ptx::cvt_rni(units) : units;
+    }
+};
+
+// `candidate` is the maximum of the block and of the old reference. The floor of an unseen row is finite, so that -inf - -inf never happens:
+// its hidden scores weigh 0, and there is nothing yet to rescale when it moves.
+FWD_DEVICE Move move_reference(const Units &units, Row &row, float candidate, bool first) {
     const float old = row.reference;
-    // A row without a visible score subtracts 0, so that -inf - -inf never happens; +inf becomes NaN, as in the reference computation.
-    const bool unseen = candidate == MINUS_INFINITY;
-    const float finite = unseen ? 0.0f : candidate;
-    const float safe = fmaf(finite, 0.0f, finite);
-    const float delta = (old - safe) * p.scale_log2;
-    const bool keep = delta >= -p.threshold; // false for NaN
-    const bool fresh = first || unseen;
-    const float used = keep ? old : safe;
+    const float safe = fmaf(candidate, 0.0f, candidate); // +inf becomes NaN: inf - inf, as in the reference computation
+    const float delta = (old - safe) * units.scale_log2;
+    const bool keep = delta >= units.threshold; // false for NaN
     Move move;
-    move.bias = -level(p, used);
-    move.rescale = keep || fresh ? 1.0f : ptx::ex2_approx_ftz(VARIANT.integer_reference ? level(p, old) + move.bias : delta);
-    move.moved = !keep && !fresh;
+    move.used = keep ? old : safe;
+    move.bias = -units.level(move.used);
+    const float exponent = VARIANT.integer_reference ? units.level(old) + move.bias : delta;
+    move.rescale = ptx::ex2_approx_ftz(keep || row.unseen() ? 0.0f : exponent); // 2^0 is 1: no branch
+    move.moved = !keep && !first;
     move.spared = keep && !first && candidate > old;
     row.reference = keep ? old : candidate;
     return move;
@@ -107,30 +127,52 @@ FWD_DEVICE Move move_reference(const FwdParams &p, Row &row, float candidate, bo
 
 // ---- weights --------------------------------------------------------------------------------------------------------------
 
-// 2^x on the FMA pipes for two values: floor by a magic addition, a cubic on the fraction with p(0) = 1, the whole part added to the exponent.
-FWD_DEVICE void exp2_polynomial(float &a, float &b) {
-    if (VARIANT.row_max == FWD_FIRST_BLOCK) {
-        // Scores may exceed the reference by anything: overflow and NaN end at 2^127, above every limit, and take the fix-up.
-        a = ptx::min(ptx::max_nan(a, -127.0f), 127.0f);
-        b = ptx::min(ptx::max_nan(b, -127.0f), 127.0f);
-    } else {
-        a = ptx::max(a, -127.0f);
-        b = ptx::max(b, -127.0f);
+// What a block weighs its scores with: weight = 2^(score * scale + bias).
+struct Weighing {
+    ptx::Pair scale, bias;
+    float sat_scale, sat_bias; // of the polynomial: score to (exponent + 127) / 256
+
+    // `reference` in raw scores is what `minus_reference` was made from; it saves an instruction where the latter is not rounded.
+    FWD_DEVICE Weighing(float scale_log2, float reference, float minus_reference) {
+        scale = ptx::pack(scale_log2, scale_log2);
+        bias = ptx::pack(minus_reference, minus_reference);
+        sat_scale = scale_log2 * (1.0f / 256);
+        sat_bias = VARIANT.integer_reference ? fmaf(minus_reference, 1.0f / 256, 127.0f / 256) : fmaf(-reference, sat_scale, 127.0f / 256);
     }
-    constexpr float MAGIC = 12582912.0f; // 1.5 * 2^23: numbers near it are whole
-    const ptx::Pair magic = ptx::pack(MAGIC, MAGIC);
-    const ptx::Pair x = ptx::pack(a, b);
-    const ptx::Pair t = ptx::add_rm_ftz_f32x2(x, magic);
-    const ptx::Pair f = ptx::sub_rn_f32x2(x, ptx::sub_rn_f32x2(t, magic));
+};
+
+// 2^f for f in [0, 1], a cubic with value 1 at 0; then the whole part, in the low bits of `whole`, is added to the exponent.
+FWD_DEVICE void power_of_parts(ptx::Pair whole, ptx::Pair f, float &a, float &b) {
     const float c3 = __uint_as_float(0x3D9DD553), c2 = __uint_as_float(0x3E691BC5), c1 = __uint_as_float(0x3F31F32C);
     ptx::Pair y = ptx::fma_rn_f32x2(ptx::pack(c3, c3), f, ptx::pack(c2, c2));
     y = ptx::fma_rn_f32x2(y, f, ptx::pack(c1, c1));
     y = ptx::fma_rn_f32x2(y, f, ptx::pack(1.0f, 1.0f));
     float t0, t1, y0, y1;
-    ptx::unpack(t, t0, t1);
+    ptx::unpack(whole, t0, t1);
     ptx::unpack(y, y0, y1);
     a = __uint_as_float(__float_as_uint(y0) + (__float_as_uint(t0) << 23));
     b = __uint_as_float(__float_as_uint(y1) + (__float_as_uint(t1) << 23));
+}
+
+#define MAGIC 12582912.0f // 1.5 * 2^23: numbers near it are whole, so that adding it rounds
+
+// Two weights on the FMA pipes. The exponent is clamped to [-127, 129] by the saturation of the multiplication that scales it, one instruction
+// fewer than a maximum; (x + 127) / 256 keeps whole exponents exact. 2^-127 comes out as exactly 0. NaN becomes 0: where a score is NaN or
+// +inf the bias is NaN, and the columns of the hardware carry it.
+FWD_DEVICE void exp2_saturated(const Weighing &w, float &a, float &b) {
+    const ptx::Pair y = ptx::pack(ptx::fma_rn_sat(a, w.sat_scale, w.sat_bias), ptx::fma_rn_sat(b, w.sat_scale, w.sat_bias));
+    const ptx::Pair range = ptx::pack(256.0f, 256.0f), origin = ptx::pack(MAGIC - 127.0f, MAGIC - 127.0f);
+    const ptx::Pair whole = ptx::fma_rm_f32x2(y, range, origin);
+    power_of_parts(whole, ptx::fma_rn_f32x2(y, range, ptx::sub_rn_f32x2(origin, whole)), a, b);
+}
+
+// The same for max-free blocks, where scores may exceed the reference by anything: overflow and NaN end at 2^127, above every limit, and take
+// the fix-up.
+FWD_DEVICE void exp2_guarded(const Weighing &w, float &a, float &b) {
+    ptx::unpack(ptx::fma_rn_f32x2(ptx::pack(a, b), w.scale, w.bias), a, b);
+    const ptx::Pair x = ptx::pack(ptx::min(ptx::max_nan(a, -127.0f), 127.0f), ptx::min(ptx::max_nan(b, -127.0f), 127.0f));
+    const ptx::Pair magic = ptx::pack(MAGIC, MAGIC), whole = ptx::add_rm_ftz_f32x2(x, magic);
+    power_of_parts(whole, ptx::sub_rn_f32x2(x, ptx::sub_rn_f32x2(whole, magic)), a, b);
 }
 
 // Which pairs of a fragment go to the polynomial. The last fragment stays on the hardware: its result is waited for.
@@ -142,18 +184,20 @@ FWD_DEVICE uint32_t round_pair(float low, float high) {
     return VARIANT.dtype == FWD_BF16 ? ptx::cvt_rn_bf16x2(low, high) : ptx::cvt_rn_f16x2(low, high);
 }
 
-// Scores of one fragment become weights 2^(score * scale + bias), in place in fp32 and rounded in `packed`.
-template <bool MASKED> FWD_DEVICE void weigh(Scores &x, int fragment, ptx::Pair scale, ptx::Pair bias, uint32_t *packed) {
+// Scores of one fragment become weights, in place in fp32 and rounded in `packed`.
+template <bool MASKED> FWD_DEVICE void weigh(Scores &x, int fragment, const Weighing &w, uint32_t *packed) {
 #pragma unroll
     for (int pair = 0; pair < FRAGMENT / 2; pair++) {
         const int k = fragment * FRAGMENT + 2 * pair;
-        float a, b;
-        ptx::unpack(ptx::fma_rn_f32x2(ptx::pack(x.get(k), x.get(k + 1)), scale, bias), a, b);
-        if (emulated<MASKED>(fragment, pair)) {
-            exp2_polynomial(a, b);
-        } else {
+        float a = x.get(k), b = x.get(k + 1);
+        if (!emulated<MASKED>(fragment, pair)) {
+            ptx::unpack(ptx::fma_rn_f32x2(ptx::pack(a, b), w.scale, w.bias), a, b);
             a = ptx::ex2_approx_ftz(a);
             b = ptx::ex2_approx_ftz(b);
+        } else if (VARIANT.row_max == FWD_FIRST_BLOCK) {
+            exp2_guarded(w, a, b);
+        } else {
+            exp2_saturated(w, a, b);
         }
         x.set(k, a);
         x.set(k + 1, b);
@@ -179,11 +223,11 @@ FWD_DEVICE float total(const Scores &x) {
 
 #define HIDDEN_ROW (-1.0f) // in place of 1 / sum: the row has seen no key
 
-FWD_DEVICE float inverse_sum(const Row &row) { return row.reference == MINUS_INFINITY ? HIDDEN_ROW : ptx::rcp_rn(row.sum); }
+FWD_DEVICE float inverse_sum(const Row &row) { return row.unseen() ? HIDDEN_ROW : ptx::rcp_rn(row.sum); }
 
 // Natural logarithm of the sum of exponentials of the scaled scores.
-FWD_DEVICE float log_sum_exp(const FwdParams &p, const Row &row) {
-    if (row.reference == MINUS_INFINITY) return MINUS_INFINITY;
+FWD_DEVICE float log_sum_exp(const Units &units, const Row &row) {
+    if (row.unseen()) return MINUS_INFINITY;
     constexpr float LN_2 = 0.69314718f;
-    return (ptx::lg2_approx(row.sum) + level(p, row.reference)) * LN_2;
+    return (ptx::lg2_approx(row.sum) + units.level(row.reference)) * LN_2;
 }

@@ -34,21 +34,75 @@ struct Counts {
     }
 };
 
+// A task's steps as one stage sees them. The same steps as Walk's, in runs of whole blocks where they are derived.
+struct StageWalk {
+    int left;           // steps to come, the present one included
+    int key_block;      // of the present step
+    int next, stride;   // derived: the block after it, and the distance from there on
+    int own, whole;     // derived: blocks [0, own) are the stage's, [0, whole) of them unmasked
+    int mask;           // listed: FWD_STEP_*, or a bit tile
+    int stage;
+    const FwdStep *list; // listed: the step after the present one
+
+    enum { DERIVED = VARIANT.mask_class == FWD_FULL || VARIANT.mask_class == FWD_CAUSAL };
+
+    FWD_DEVICE StageWalk(const FwdParams &p, const FwdTask &task, int i) : left(task.steps), stage(i) {
+        if constexpr (DERIVED) {
+            own = pick(task.own, i);
+            const int unmasked = visible_keys(p, (task.tile + i) * p.positions).hi / VARIANT.tile_keys;
+            whole = unmasked < own ? unmasked : own;
+            // kv_order: 0 reverse, 1 forward, 2 the first block (the attention sink) and then reverse.
+            key_block = p.kv_order == 0 ? left - 1 : 0;
+            next = p.kv_order == 0 ? left - 2 : p.kv_order == 1 ? 1 : left - 1;
+            stride = p.kv_order == 1 ? 1 : -1;
+        } else {
+            list = p.steps + task.first_step;
+            if (left > 0) load();
+        }
+    }
+    FWD_DEVICE void load() {
+        const FwdStep step = *list++;
+        key_block = step.key_block;
+        mask = pick(step.mask, stage);
+    }
+    FWD_DEVICE int kind() const {
+        if constexpr (DERIVED) return key_block < whole ? FWD_STEP_FULL : key_block < own ? FWD_STEP_PARTIAL : FWD_STEP_SKIP;
+        else return mask;
+    }
+    // The present block is whole: how many are from here on, at least. Descending blocks stay whole to the end.
+    FWD_DEVICE int whole_run() const {
+        if constexpr (DERIVED) return stride > 0 ? whole - key_block : next == key_block - 1 ? left : 1;
+        else return 1;
+    }
+    FWD_DEVICE void advance(int steps) {
+        left -= steps;
+        if constexpr (DERIVED) {
+            key_block = next + stride * (steps - 1);
+            next = key_block + stride;
+        } else if (left > 0) {
+            load();
+        }
+    }
+};
+
 struct Softmax {
     const Cta &cta;
-    const int stage, row; // row of the tile = thread of the warpgroup
+    const int stage, warp, row; // warp and thread of the warpgroup; the thread's row of the tile
     uint32_t s, p;        // S and P of the stage, in the warp's window
     uint32_t step_parity; // of s_ready and s_order, once a step
     uint32_t corr_parity; // of corr_empty: a fresh slot may be written
     Parities o, staging; // of o_ready, corr_epi.empty
     bool owed;            // max-free: the correction role still reads this stage's previous O
     bool exists;          // the row's query exists
+    const Units units;
+    uint32_t stats_barrier; // id of the named barrier row_stats
     Row state;
     Counts counts;
 
-    FWD_DEVICE Softmax(const Cta &c, int i, int thread) : cta(c), stage(i), row(thread) {
-        s = c.tmem.s(i) + Tmem::window(thread / 32);
-        p = c.tmem.p(i) + Tmem::window(thread / 32);
+    FWD_DEVICE Softmax(const Cta &c, int i, int w) : cta(c), stage(i), warp(w), row(32 * w + threadIdx.x % 32), units(c.params) {
+        stats_barrier = 1 + threadIdx.x / (VARIANT.packed ? WARPGROUP : 32); // from the thread: the barrier wants it in a vector register
+        s = Tmem::s(i) + Tmem::window(warp);
+        p = Tmem::p(i) + Tmem::window(warp);
         step_parity = 0;
         corr_parity = 1;
         o = {0};
@@ -68,8 +122,7 @@ struct Softmax {
     // One number of this row to the correction role. The slot is free: await_correction went before.
     FWD_DEVICE void send(float x) {
         cta.smem.row_scale[stage][row] = x;
-        if (VARIANT.packed) ptx::bar_arrive(1 + stage, 2 * WARPGROUP);
-        else ptx::bar_arrive(1 + 4 * stage + row / 32, 64);
+        ptx::bar_arrive(stats_barrier, VARIANT.packed ? 2 * WARPGROUP : 64);
     }
     FWD_DEVICE void hand_over(const Barrier &bar) {
         ptx::tcgen05_wait_st();
@@ -125,15 +178,18 @@ struct Softmax {
         const bool any = __any_sync(0xffffffff, moved);
         counts.warps += any && row % 32 == 0;
     }
-    // `peak`: the largest score of the block, in units of the reference before scaling. Weights are in x.
-    FWD_DEVICE void count_weights(const Scores &x, float peak, float bias) {
+    // `peak`: the largest score of the block. Weights are in x.
+    FWD_DEVICE void count_weights(const Scores &x, float peak) {
         if (!VARIANT.counters) return;
         float largest = 0.0f;
 #pragma unroll
         for (int k = 0; k < KEYS; k++) largest = ptx::max(largest, x.get(k));
         if (!exists) return;
         counts.p_max = ptx::max(counts.p_max, largest);
-        counts.exponent_max = ptx::max(counts.exponent_max, fmaf(peak, cta.params.scale_log2, bias));
+        if (peak == MINUS_INFINITY) return;
+        const float scale = units.scale_log2;
+        const float exponent = VARIANT.integer_reference ? peak * scale - units.level(state.reference) : (peak - state.reference) * scale;
+        counts.exponent_max = ptx::max(counts.exponent_max, exponent);
     }
 
     // ---- one block ----
@@ -148,22 +204,22 @@ struct Softmax {
         condition<MASKED>(x, mask);
         float peak = 0.0f;
         if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
-        const Move move = move_reference(cta.params, state, maximum(x, state.reference), first);
+        const Move move = move_reference(units, state, maximum(x, state.reference), first);
         send(move.rescale);
         count_move(move);
         take_turn();
-        const ptx::Pair scale = ptx::pack(cta.params.scale_log2, cta.params.scale_log2), bias = ptx::pack(move.bias, move.bias);
+        const Weighing weighing(units.scale_log2, move.used, move.bias);
 #pragma unroll
         for (int f = 0; f < FRAGMENTS; f++) {
             uint32_t packed[FRAGMENT / 2];
-            weigh<MASKED>(x, f, scale, bias, packed);
+            weigh<MASKED>(x, f, weighing, packed);
             store_fragment(f, packed);
         }
         hand_over(cta.smem.bars.p_ready_2[stage]);
         pass_turn();
         // Off the critical path: P is on its way.
         state.sum = fmaf(state.sum, move.rescale, total(x));
-        count_weights(x, peak, move.bias);
+        count_weights(x, peak);
     }
 
     // Max-free. Returns through state; P leaves in one go, once its sum has been tested.
@@ -175,17 +231,16 @@ struct Softmax {
         settle_scores(x);
         condition<MASKED>(x, mask);
         take_turn();
-        const ptx::Pair scale = ptx::pack(cta.params.scale_log2, cta.params.scale_log2);
         uint32_t packed[KEYS / 2];
         float peak = 0.0f;
         if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
         bool ordinary = first;
         if (!first) {
-            const float bias = -level(cta.params, state.reference);
+            const Weighing weighing(units.scale_log2, state.reference, -units.level(state.reference));
 #pragma unroll
-            for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, scale, ptx::pack(bias, bias), packed + f * (FRAGMENT / 2));
+            for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, weighing, packed + f * (FRAGMENT / 2));
             const float sum = total(x);
-            // False for NaN too. A row that has seen no key yet has an infinite bias and comes here.
+            // False for NaN too. A row that has seen no key yet has a huge bias: its first visible score ends here.
             const bool fits = sum <= cta.params.weight_limit;
             ordinary = __any_sync(0xffffffff, !fits);
             if (ordinary) {
@@ -194,10 +249,10 @@ struct Softmax {
                 condition<MASKED>(x, mask);
             } else {
                 state.sum += sum;
-                count_weights(x, peak, bias);
+                count_weights(x, peak);
             }
         }
-        if (ordinary) ordinary_step<MASKED>(x, first, scale, packed, peak);
+        if (ordinary) ordinary_step<MASKED>(x, first, packed, peak);
         if (owed) await_previous_output();
 #pragma unroll
         for (int f = 0; f < FRAGMENTS; f++) store_fragment(f, packed + f * (FRAGMENT / 2));
@@ -207,15 +262,16 @@ struct Softmax {
 
     // The step with a maximum, warp by warp. O is complete up to the previous block: s_ready of this one followed it.
     template <bool MASKED>
-    FWD_DEVICE void ordinary_step(Scores &x, bool first, ptx::Pair scale, uint32_t (&packed)[KEYS / 2], float peak) {
-        const Move move = move_reference(cta.params, state, maximum(x, state.reference), first);
+    FWD_DEVICE void ordinary_step(Scores &x, bool first, uint32_t (&packed)[KEYS / 2], float peak) {
+        const Move move = move_reference(units, state, maximum(x, state.reference), first);
         count_move(move);
         if (VARIANT.counters && !first) counts.fixups += row % 32 == 0;
+        const Weighing weighing(units.scale_log2, move.used, move.bias);
 #pragma unroll
-        for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, scale, ptx::pack(move.bias, move.bias), packed + f * (FRAGMENT / 2));
+        for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, weighing, packed + f * (FRAGMENT / 2));
         state.sum = fmaf(state.sum, move.rescale, total(x));
-        count_weights(x, peak, move.bias);
-        if (__any_sync(0xffffffff, move.rescale < 1.0f)) rescale_output(cta.tmem.o(stage) + Tmem::window(row / 32), move.rescale);
+        count_weights(x, peak);
+        if (__any_sync(0xffffffff, move.rescale < 1.0f)) rescale_output(Tmem::o(stage) + Tmem::window(warp), move.rescale);
     }
 
     FWD_DEVICE void await_previous_output() {
@@ -233,24 +289,23 @@ struct Softmax {
         arrive(cta.smem.bars.p_o_rescale[stage]);
         arrive(cta.smem.bars.p_ready_2[stage]);
         pass_turn();
+        step_parity ^= 1;
     }
 
     // ---- one task ----
 
-    template <bool MASKED> FWD_DEVICE void visit(const KeyMask &mask, bool first) {
+    template <bool MASKED> FWD_DEVICE void visit(const KeyMask &mask, bool &first) {
         if constexpr (VARIANT.row_max == FWD_FIRST_BLOCK) block_max_free<MASKED>(mask, first);
         else block<MASKED>(mask, first);
+        first = false;
+        step_parity ^= 1;
     }
 
-    FWD_DEVICE KeyMask mask_of(const FwdStep &step, Interval keys) {
+    FWD_DEVICE KeyMask mask_of(const StageWalk &walk, Interval keys) {
         if constexpr (VARIANT.mask_class == FWD_BITS) {
-            const int64_t at = ((int64_t)pick(step.mask, stage) * VARIANT.tile_rows + row) * FRAGMENTS;
-            const uint32_t *bits = cta.params.bit_tiles + at;
-            const uint4 four = *(const uint4 *)bits;
-            KeyMask mask = {{four.x, four.y, four.z, four.w}};
-            return mask;
+            return stored_mask(cta.params.bit_tiles + ((int64_t)walk.kind() * VARIANT.tile_rows + row) * FRAGMENTS);
         } else {
-            return interval_mask(keys, step.key_block * VARIANT.tile_keys);
+            return interval_mask(keys, walk.key_block * VARIANT.tile_keys);
         }
     }
 
@@ -260,21 +315,23 @@ struct Softmax {
         exists = stage < task.tiles && position < params.seqlen_q;
         owed = VARIANT.row_max == FWD_FIRST_BLOCK && stage < task.tiles;
         const Interval keys = visible_keys(params, position);
-        Walk walk(params, task);
-        state = {MINUS_INFINITY, 0.0f};
+        StageWalk walk(params, task, stage);
+        state = {params.reference_floor, 0.0f};
         bool first = true;
 #pragma unroll 1
-        for (int j = 0; j < task.steps; j++) {
-            const FwdStep step = walk.take(j);
-            const int kind = pick(step.mask, stage);
-            if (kind == FWD_STEP_SKIP) {
-                skip();
-            } else {
-                if (kind == FWD_STEP_FULL) visit<false>({}, first);
-                else visit<true>(mask_of(step, keys), first);
-                first = false;
+        while (walk.left > 0) {
+            if (walk.kind() == FWD_STEP_FULL) {
+                // The inner loop of the kernel: whole blocks one after another.
+                int run = walk.whole_run();
+                walk.advance(run);
+#pragma unroll 1
+                do visit<false>({}, first);
+                while (--run > 0);
+                continue;
             }
-            step_parity ^= 1;
+            if (walk.kind() == FWD_STEP_SKIP) skip();
+            else visit<true>(mask_of(walk, keys), first);
+            walk.advance(1);
         }
         if (stage < task.tiles) finish(task, position);
     }
@@ -290,17 +347,17 @@ struct Softmax {
                 wait(cta.smem.bars.o_ready[stage], o.take(stage));
                 ptx::tcgen05_fence_after_thread_sync();
             }
-            finish_output(cta, task, stage, row, inverse, staging);
+            finish_output(cta, task, stage, warp, row, inverse, staging);
         }
         if (params.lse && exists)
             params.lse[task.batch * params.lse_strides[0] + row_head(params, task.head, row) * params.lse_strides[1] +
-                       position * params.lse_strides[2]] = log_sum_exp(params, state);
+                       position * params.lse_strides[2]] = log_sum_exp(units, state);
         if (VARIANT.counters) counts.flush(params.counters + task.head);
     }
 };
 
-FWD_DEVICE void softmax_role(const Cta &cta, int stage, int thread) {
-    Softmax softmax(cta, stage, thread);
+FWD_DEVICE void softmax_role(const Cta &cta, int stage, int warp) {
+    Softmax softmax(cta, stage, warp);
     TaskQueue queue;
     for (;;) {
         const FwdTask task = queue.take_warp(cta.smem);

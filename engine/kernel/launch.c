@@ -2,6 +2,7 @@
  * do is refused here, with the field and the reason. */
 #include "kernel/launch_internal.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -310,13 +311,15 @@ static int32_t log2_of(int32_t n) {
 /* A soft cap c bends a score s to c tanh(s / c): the kernel works in units of tanh, one of which is c log2(e). */
 static void fill_scale(const fa4_plan_header *h, FwdParams *params) {
     const double log2_e = 1.4426950408889634074;
-    params->scale_log2 = h->scale_log2;
+    params->scale_log2 = fmaxf(h->scale_log2, 0x1p-100f); /* smaller ones weigh all keys alike too, but lose reference_floor */
     params->threshold = (float)h->schedule.rescale_threshold;
     params->weight_limit = (float)exp2(h->schedule.rescale_threshold);
     params->scale_negative = h->scale_negative;
-    if (h->problem.soft_cap <= 0) return;
-    params->scale_log2 = (float)(h->problem.soft_cap * log2_e);
-    params->cap_scale = (float)(2 * fabs(h->problem.scale) * log2_e / h->problem.soft_cap);
+    if (h->problem.soft_cap > 0) {
+        params->scale_log2 = (float)(h->problem.soft_cap * log2_e);
+        params->cap_scale = (float)(2 * fabs(h->problem.scale) * log2_e / h->problem.soft_cap);
+    }
+    params->reference_floor = -FLT_MAX / fmaxf(params->scale_log2, 1.0f);
 }
 
 void kernel_launch_params(const fa4_plan *plan, const kernel_launch *launch, const fa4_tensors *tensors, uint64_t upload,
