@@ -53,7 +53,7 @@ end
 function axis.label(value)
   if math.abs(value) < 1e-300 then return "0" end
   if math.abs(value) >= 1e5 or math.abs(value) < 1e-3 then
-    return (("%.3g"):format(value):gsub("e([+-])0*(%d)", "e%1%2"):gsub("e%+", "e"))
+    return (("%.2e"):format(value):gsub("%.?0*e", "e"):gsub("e([+-])0*(%d)", "e%1%2"):gsub("e%+", "e"))
   end
   return ("%.6g"):format(value)
 end

@@ -22,7 +22,7 @@ local meta = {__index = methods, methods = methods}
 -- Saved keys, in this order; fields of the sweep that are not among them follow.
 local KEYS = {"input", "device", "threshold", "kv_order", "row_max", "rescaled_rows", "row_steps", "rescaled_warps", "warp_steps",
   "exponent_max", "p_max", "error_ratio", "o_rms_error", "time_us", "pass"}
-local SPEC = {"config", "over", "inputs", "runs"}
+local SPEC = {"config", "over", "order", "inputs", "runs"}
 -- A field that changes the answer needs a reference of its own.
 local PROBLEM = {mask = true, scale = true, soft_cap = true, lse = true}
 
@@ -73,6 +73,26 @@ local function check_over(over)
   return list
 end
 
+-- The swept fields with those of `order` first, outermost first.
+local function ordered(list, order)
+  if order == nil then return list end
+  if type(order) ~= "table" then raise("sweep: order: expected a list of swept fields, got %s", show(order)) end
+  local result, taken = {}, {}
+  for i = 1, #order do
+    for _, field in ipairs(list) do
+      if field.name == order[i] and not taken[field] then
+        result[#result + 1] = field
+        taken[field] = true
+      end
+    end
+    if #result ~= i then raise("sweep: order: entry %d: expected a swept field once, got %s", i - 1, show(order[i])) end
+  end
+  for _, field in ipairs(list) do
+    if not taken[field] then result[#result + 1] = field end
+  end
+  return result
+end
+
 local function check_spec(given)
   if type(given) ~= "table" then raise("sweep: expected a table {config =, over =, inputs =}, got %s", show(given)) end
   for key in pairs(given) do
@@ -81,7 +101,8 @@ local function check_spec(given)
     if not known then raise("sweep: %s", errors.unknown("unknown field", tostring(key), SPEC)) end
   end
   local runs = given.runs == nil and 1 or errors.whole("sweep: runs", given.runs, 1, 1000)
-  return {config = config.check(given.config), over = check_over(given.over), inputs = check_inputs(given.inputs), runs = runs}
+  local over = ordered(check_over(given.over), given.order)
+  return {config = config.check(given.config), over = over, inputs = check_inputs(given.inputs), runs = runs}
 end
 
 -- ---- running ---------------------------------------------------------------------------------------------------------------
@@ -180,7 +201,8 @@ end
 --- Runs a config over the product of some fields' values and inputs. A combination that the device cannot run becomes a row with
 -- `pass = false` and a `message`.
 -- @tparam table given `config` (as for `fa4.attention`), `over` (lists of values by dotted field), `inputs` (`{q =, k =, v =}`, a
--- list of these with `name` and maybe a `config` of their own, or these by name), `runs` (1; the time is the median)
+-- list of these with `name` and maybe a `config` of their own, or these by name), `runs` (1; the time is the median), `order` (swept
+-- fields, the outermost loop first; the schema's order otherwise)
 -- @treturn result a Lua list of rows with `:print()`, `:plot(x, y)`, `:save(path)`, `.pass`
 -- @raise on a wrong argument; Ctrl-C raises too
 function sweep.new(given)
