@@ -185,6 +185,23 @@ local function check_value(field, value)
   return value
 end
 
+--- The message for a field that does not exist: the nearest name, dotted or by its last part.
+-- @tparam any name what was written
+-- @treturn string
+function config.unknown(name)
+  name = tostring(name)
+  if not errors.nearest(name, names) then
+    local shorts, full = {}, {}
+    for _, field in ipairs(config.fields) do
+      local short = field.name:match("[^%.]+$")
+      shorts[#shorts + 1], full[short] = short, field.name
+    end
+    local near = errors.nearest(name, shorts)
+    if near then return ("%s: unknown field, did you mean %s?"):format(name, full[near]) end
+  end
+  return errors.unknown("unknown field", name, names)
+end
+
 --- Sets one dotted field of a flat config, checked.
 -- @tparam table flat what `config.check` returned
 -- @tparam string name dotted
@@ -192,7 +209,7 @@ end
 -- @raise naming the field, the value and what is allowed
 function config.set(flat, name, value)
   local field = by_name[name]
-  if not field then raise("%s", errors.unknown("unknown field", tostring(name), names)) end
+  if not field then raise("%s", config.unknown(name)) end
   if value == nil then
     flat[name] = field.default
   else

@@ -68,7 +68,7 @@ local function check_over(over)
     end
   end
   for name in pairs(over) do
-    if not config.field(name) then raise("sweep: over: %s", errors.unknown("unknown field", tostring(name), config.names)) end
+    if not config.field(name) then raise("sweep: over: %s", config.unknown(name)) end
   end
   return list
 end
