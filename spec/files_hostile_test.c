@@ -10,28 +10,29 @@
  */
 
 /* A version-1 file with this header text, padded as numpy pads it, and `data` bytes of zeros. */
-static blob npy(const char *header, size_t data) {
-    blob b = {.count = 0};
+static void npy(blob *b, const char *header, size_t data) {
+    b->count = 0;
     size_t length = (10 + strlen(header) + 1 + 63) / 64 * 64 - 10;
-    put(&b, "\x93NUMPY\1\0", 8);
-    put_number(&b, length, 2);
-    put_string(&b, header);
-    while (b.count < 10 + length - 1)
-        put_string(&b, " ");
-    put_string(&b, "\n");
-    memset(b.bytes + b.count, 0, data);
-    b.count += data;
-    return b;
+    put(b, "\x93NUMPY\1\0", 8);
+    put_number(b, length, 2);
+    put_string(b, header);
+    while (b->count < 10 + length - 1)
+        put_string(b, " ");
+    put_string(b, "\n");
+    memset(b->bytes + b->count, 0, data);
+    b->count += data;
 }
 
 static void refuse_npy(const char *header, size_t data, const char *words) {
-    blob b = npy(header, data);
+    static blob b;
+    npy(&b, header, data);
     refuse_blob("bad.npy", &b, words);
 }
 
 /* Item 15 of the known answers. */
 static void test_known_answers(void) {
-    blob a = {.count = 0};
+    static blob a;
+    a.count = 0;
     put(&a, "\x93NUMPY\x02\x00\xf0\xff\xff\xff", 12);
     refuse_blob("a.npy", &a, "4294967280 bytes, in a file of 12");
     refuse_npy("{'descr': '<f2', 'fortran_order': False, 'shape': (4294967296, 4294967296, 4), }",
@@ -72,14 +73,16 @@ static void test_npy(void) {
     refuse_npy("{'descr': '<f\\x34', 'fortran_order': False, 'shape': (2,), }", 8, "in a string");
     refuse_npy("", 8, "expected '{'");
     refuse_npy("((((((((((((((((((((((((((((((((((((((((((((((((((", 8, "expected '{'");
-    blob b = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 8);
+    static blob b;
+    npy(&b, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 8);
     b.bytes[6] = 4;
     refuse_blob("version.npy", &b, "version 4.0");
     b.bytes[6] = 1, b.bytes[7] = 1;
     refuse_blob("version.npy", &b, "version 1.1");
     for (b.bytes[7] = 0, b.count = 6; b.count < 136; b.count++) /* cut off everywhere */
         refuse_blob("cut.npy", &b, b.count < 128 ? "npy header" : "data");
-    blob big = {.count = 0};
+    static blob big;
+    big.count = 0;
     put(&big, "\x93NUMPY\2\0", 8);
     put_number(&big, 65537, 4);
     memset(big.bytes + big.count, ' ', 65537);
@@ -90,22 +93,23 @@ static void test_npy(void) {
 /* ---- safetensors
  * ---------------------------------------------------------------------------------------------- */
 
-static blob safetensors(const char *header, size_t data) {
-    blob b = {.count = 0};
-    put_number(&b, strlen(header), 8);
-    put_string(&b, header);
-    memset(b.bytes + b.count, 0, data);
-    b.count += data;
-    return b;
+static void safetensors(blob *b, const char *header, size_t data) {
+    b->count = 0;
+    put_number(b, strlen(header), 8);
+    put_string(b, header);
+    memset(b->bytes + b->count, 0, data);
+    b->count += data;
 }
 
 static void refuse_safetensors(const char *header, size_t data, const char *words) {
-    blob b = safetensors(header, data);
+    static blob b;
+    safetensors(&b, header, data);
     refuse_blob("bad.safetensors", &b, words);
 }
 
 static void refuse_length(uint64_t length, const char *words) {
-    blob b = safetensors("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4);
+    static blob b;
+    safetensors(&b, "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4);
     for (int i = 0; i < 8; i++)
         b.bytes[i] = (unsigned char)(length >> (8 * i));
     refuse_blob("length.safetensors", &b, words);
@@ -210,7 +214,8 @@ static void test_safetensors_json(void) {
     refuse_safetensors(deep, 0, "unknown field ''");
     refuse_safetensors("{\"a\x1b[2J\":1}", 0, "control character 0x1b");
     refuse_safetensors("{\"\\u001b[2J\":{\"x\":1}}", 0, "tensor '?[2J'");
-    blob b = safetensors("{" A4 "}", 4);
+    static blob b;
+    safetensors(&b, "{" A4 "}", 4);
     size_t whole = b.count;
     for (b.count = 0; b.count < whole; b.count++)
         refuse_blob("cut.safetensors", &b, path_of(""));
@@ -222,7 +227,7 @@ static void test_safetensors_json(void) {
 
 typedef struct member {
     const char *name;
-    blob content;
+    const blob *content;
     int method;
     uint32_t crc_change;   /* xor */
     int64_t size_change;   /* added to the unpacked size */
@@ -243,64 +248,67 @@ static size_t deflate_blob(const blob *in, unsigned char *out, size_t room) {
 }
 
 /* An archive of the members, each as its fields distort it. */
-static blob zip(const member *members, int count) {
-    blob b = {.count = 0};
+static void zip(blob *b, const member *members, int count) {
+    b->count = 0;
     size_t at[8], packed[8];
     static unsigned char out[70000];
     for (int i = 0; i < count; i++) {
         const member *m = &members[i];
-        at[i] = b.count;
-        packed[i] = m->method == 8 ? deflate_blob(&m->content, out, sizeof out) : m->content.count;
-        if (m->method != 8) memcpy(out, m->content.bytes, m->content.count);
+        at[i] = b->count;
+        packed[i] = m->method == 8 ? deflate_blob(m->content, out, sizeof out) : m->content->count;
+        if (m->method != 8) memcpy(out, m->content->bytes, m->content->count);
         packed[i] -= (size_t)m->cut;
-        put_number(&b, 0x04034b50, 4);
-        put_number(&b, 45, 2), put_number(&b, (uint64_t)m->flags, 2),
-            put_number(&b, (uint64_t)m->method, 2);
-        put_number(&b, 0, 4), put_number(&b, 0, 4);
-        put_number(&b, 0xffffffff, 4),
-            put_number(&b, 0xffffffff, 4); /* numpy writes these and a zip64 field */
-        put_number(&b, strlen(m->name), 2), put_number(&b, 20, 2);
-        put_string(&b, m->name);
-        put_number(&b, 1, 2), put_number(&b, 16, 2), put_number(&b, m->content.count, 8),
-            put_number(&b, packed[i], 8);
-        put(&b, out, packed[i]);
+        put_number(b, 0x04034b50, 4);
+        put_number(b, 45, 2), put_number(b, (uint64_t)m->flags, 2),
+            put_number(b, (uint64_t)m->method, 2);
+        put_number(b, 0, 4), put_number(b, 0, 4);
+        put_number(b, 0xffffffff, 4),
+            put_number(b, 0xffffffff, 4); /* numpy writes these and a zip64 field */
+        put_number(b, strlen(m->name), 2), put_number(b, 20, 2);
+        put_string(b, m->name);
+        put_number(b, 1, 2), put_number(b, 16, 2), put_number(b, m->content->count, 8),
+            put_number(b, packed[i], 8);
+        put(b, out, packed[i]);
     }
-    size_t directory = b.count;
+    size_t directory = b->count;
     for (int i = 0; i < count; i++) {
         const member *m = &members[i];
-        put_number(&b, 0x02014b50, 4);
-        put_number(&b, 45, 2), put_number(&b, 45, 2), put_number(&b, (uint64_t)m->flags, 2),
-            put_number(&b, (uint64_t)m->method, 2);
-        put_number(&b, 0, 4);
-        put_number(&b, crc32(0, m->content.bytes, (uInt)m->content.count) ^ m->crc_change, 4);
-        put_number(&b, (uint64_t)((int64_t)packed[i] + m->packed_change), 4);
-        put_number(&b, (uint64_t)((int64_t)m->content.count + m->size_change), 4);
-        put_number(&b, strlen(m->name), 2), put_number(&b, 0, 2), put_number(&b, 0, 2),
-            put_number(&b, 0, 2), put_number(&b, 0, 2);
-        put_number(&b, 0, 4);
-        put_number(&b, (uint64_t)((int64_t)at[i] + m->header_at_change), 4);
-        put_string(&b, m->name);
+        put_number(b, 0x02014b50, 4);
+        put_number(b, 45, 2), put_number(b, 45, 2), put_number(b, (uint64_t)m->flags, 2),
+            put_number(b, (uint64_t)m->method, 2);
+        put_number(b, 0, 4);
+        put_number(b, crc32(0, m->content->bytes, (uInt)m->content->count) ^ m->crc_change, 4);
+        put_number(b, (uint64_t)((int64_t)packed[i] + m->packed_change), 4);
+        put_number(b, (uint64_t)((int64_t)m->content->count + m->size_change), 4);
+        put_number(b, strlen(m->name), 2), put_number(b, 0, 2), put_number(b, 0, 2),
+            put_number(b, 0, 2), put_number(b, 0, 2);
+        put_number(b, 0, 4);
+        put_number(b, (uint64_t)((int64_t)at[i] + m->header_at_change), 4);
+        put_string(b, m->name);
     }
-    size_t bytes = b.count - directory;
-    put_number(&b, 0x06054b50, 4);
-    put_number(&b, 0, 4), put_number(&b, (uint64_t)count, 2), put_number(&b, (uint64_t)count, 2);
-    put_number(&b, bytes, 4), put_number(&b, directory, 4), put_number(&b, 0, 2);
-    return b;
+    size_t bytes = b->count - directory;
+    put_number(b, 0x06054b50, 4);
+    put_number(b, 0, 4), put_number(b, (uint64_t)count, 2), put_number(b, (uint64_t)count, 2);
+    put_number(b, bytes, 4), put_number(b, directory, 4), put_number(b, 0, 2);
 }
 
 static void refuse_member(member m, const char *words) {
-    blob good = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", 20);
-    member members[2] = {{.name = "first.npy", .content = good}, m};
-    blob b = zip(members, 2);
+    static blob good;
+    npy(&good, "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", 20);
+    member members[2] = {{.name = "first.npy", .content = &good}, m};
+    static blob b;
+    zip(&b, members, 2);
     refuse_blob("bad.npz", &b, words);
 }
 
 static void test_npz_members(void) {
-    blob good = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", 20);
+    static blob good;
+    npy(&good, "{'descr': '<f4', 'fortran_order': False, 'shape': (5,), }", 20);
     for (int method = 0; method <= 8; method += 8) {
-        member m = {.name = "x.npy", .content = good, .method = method};
-        member both[2] = {{.name = "first.npy", .content = good}, m};
-        blob b = zip(both, 2);
+        member m = {.name = "x.npy", .content = &good, .method = method};
+        member both[2] = {{.name = "first.npy", .content = &good}, m};
+        static blob b;
+        zip(&b, both, 2);
         fa4_file *file = open_good(save("good.npz", b.bytes, b.count), 0);
         CHECK(file != NULL && fa4_file_count(file) == 2 && strcmp(fa4_file_name(file, 1), "x") == 0,
               "a good archive");
@@ -332,12 +340,14 @@ static void test_npz_members(void) {
         refuse_member(bad, "not an .npy file");
         bad = m, bad.name = "\xff.npy";
         refuse_member(bad, "UTF-8");
-        bad = m, bad.content = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", 20);
+        static blob other;
+        npy(&other, "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", 20);
+        bad = m, bad.content = &other;
         refuse_member(bad, "member 'x.npy'");
-        bad = m, bad.content.count = 9;
+        other.count = 9;
         refuse_member(bad, "no npy header");
     }
-    member m = {.name = "x.npy", .content = good, .method = 12};
+    member m = {.name = "x.npy", .content = &good, .method = 12};
     refuse_member(m, "compression method 12");
     m.method = 8, m.cut = 3;
     refuse_member(m, "broken");
@@ -346,22 +356,24 @@ static void test_npz_members(void) {
 /* 64 KB of zeros in 100 bytes, declared honestly but broken at the end: found before their memory
  * is taken. */
 static void test_npz_bomb(void) {
-    blob zeros = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (16000,), }", 64000);
+    static blob zeros;
+    npy(&zeros, "{'descr': '<f4', 'fortran_order': False, 'shape': (16000,), }", 64000);
     member members[8];
     static char names[8][8];
     for (int i = 0; i < 8; i++) {
         snprintf(names[i], sizeof names[i], "%d.npy", i);
-        members[i] = (member){.name = names[i], .content = zeros, .method = 8};
+        members[i] = (member){.name = names[i], .content = &zeros, .method = 8};
     }
     members[7].crc_change = 5;
-    blob b = zip(members, 8);
+    static blob b;
+    zip(&b, members, 8);
     CHECK(b.count < 4000, "%zu bytes", b.count);
     int64_t peak = account.host_bytes_max;
     refuse_blob("bomb.npz", &b, "checksum");
     CHECK(account.host_bytes_max == peak, "%lld bytes of storages",
           (long long)account.host_bytes_max);
     members[7].crc_change = 0;
-    b = zip(members, 8);
+    zip(&b, members, 8);
     fa4_file *file = open_good(save("good.npz", b.bytes, b.count), 0);
     CHECK(file != NULL && fa4_file_count(file) == 8 && account.host_bytes == 8 * 64000,
           "a good one is read");
@@ -369,13 +381,15 @@ static void test_npz_bomb(void) {
 }
 
 static void test_npz_ends(void) {
-    blob empty = {.count = 0};
+    static blob empty;
+    empty.count = 0;
     put_number(&empty, 0x06054b50, 4);
     put_number(&empty, 0, 8), put_number(&empty, 0, 8), put_number(&empty, 0, 2);
     fa4_file *file = open_good(save("empty.npz", empty.bytes, empty.count), 0);
     CHECK(file != NULL && fa4_file_count(file) == 0, "an empty archive");
     fa4_file_close(file);
-    blob b = empty;
+    static blob b;
+    b = empty;
     b.bytes[10] = b.bytes[8] = 1;
     refuse_blob("end.npz", &b, "more members");
     b.bytes[8] = 0;
@@ -389,7 +403,8 @@ static void test_npz_ends(void) {
     /* A zip64 end that points at itself, far away, or at nothing. */
     static const uint64_t counts[] = {0, UINT64_MAX, 1ull << 40}, places[] = {0, UINT64_MAX, 200};
     for (int i = 0; i < 9; i++) {
-        blob z = {.count = 0};
+        static blob z;
+        z.count = 0;
         put_number(&z, 0x04034b50, 4);
         put_number(&z, 0x06064b50, 4), put_number(&z, 44, 8), put_number(&z, 45, 2),
             put_number(&z, 45, 2), put_number(&z, 0, 8);
@@ -416,7 +431,8 @@ static void test_not_files(void) {
     CHECK(mkfifo(pipe, 0600) == 0, "a pipe");
     check_refused(pipe, 0, FA4_BAD_FILE, "not a regular file");
     unlink(pipe);
-    blob b = {.count = 0};
+    static blob b;
+    b.count = 0;
     refuse_blob("empty", &b, "neither");
     put_string(&b, "hello, world, this is text");
     refuse_blob("text", &b, "neither .npy, .npz nor safetensors");

@@ -18,7 +18,13 @@
 
 static int64_t memory_asked;
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+#if defined(__has_feature)
+#define FILES_HAS_FEATURE(x) __has_feature(x)
+#else
+#define FILES_HAS_FEATURE(x) 0
+#endif
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__) &&       \
+    !FILES_HAS_FEATURE(address_sanitizer) && !FILES_HAS_FEATURE(thread_sanitizer)
 enum { MEMORY_COUNTED = 1 };
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
