@@ -129,6 +129,24 @@ describe("an error in a script", function()
     assert.truthy(result.err:find("cuda: no driver", 1, true))
   end)
 
+  it("names the script's line when attention is asked for five query heads on two key heads", function()
+    local script = 'local fa4 = require "fa4"\nlocal q, k = fa4.randn{1, 4, 5, 8}, fa4.randn{1, 4, 2, 8}\nfa4.attention()(q, k, k)\n'
+    program.with_script(script, function(path)
+      local result = run(path)
+      assert.equal(1, result.code)
+      assert.equal("", result.out)
+      assert.truthy(result.err:find(path .. ":3: ", 1, true), result.err)
+      assert.truthy(result.err:find("5", 1, true) and result.err:find("2", 1, true))
+      assert.truthy(result.err:find("stack traceback:", 1, true))
+    end)
+  end)
+
+  it("exits 3 when attention is asked for a GPU that is not there", function()
+    local result = run("-e", "fa4.attention{device = 'cuda:63'}")
+    assert.equal(3, result.code)
+    assert.truthy(result.err:find("cuda", 1, true))
+  end)
+
   it("exits 1 for a missing script or module, naming it", function()
     local script, module = run("/nowhere/script.lua"), run("-l", "no_such_module")
     assert.equal(1, script.code)
@@ -155,6 +173,53 @@ describe("output", function()
     local result = program.shell(program.fa4 .. " -e 'for i = 1, 1e6 do print(i) end' | head -n 1", { seconds = 10 })
     assert.equal("1\n", result.out)
     assert.equal("", result.err)
+  end)
+end)
+
+describe("the environment", function()
+  it("sets the threads: FA4_NUM_THREADS, else what affinity allows", function()
+    assert.truthy(program.run({ "info" }, { env = "FA4_NUM_THREADS=3" }).out:find("3 threads", 1, true))
+    assert.truthy(program.shell("env -u FA4_NUM_THREADS taskset -c 0 " .. program.fa4 .. " info").out:find("1 threads", 1, true))
+  end)
+
+  it("sets the instruction set, and names those there are for a wrong one", function()
+    assert.truthy(program.run({ "info" }, { env = "FA4_CPU=scalar" }).out:find("instruction set scalar", 1, true))
+    local wrong = program.run({ "info" }, { env = "FA4_CPU=mmx" })
+    assert.is_true(wrong.code ~= 0)
+    assert.truthy(wrong.err:find("mmx", 1, true) and wrong.err:find("scalar", 1, true), wrong.err)
+  end)
+
+  it("sets how much is logged, on standard error", function()
+    local code = "local q = fa4.randn{1, 8, 1, 8} fa4.attention{device = 'cpu'}(q, q, q)"
+    assert.equal("", run("-e", code).err)
+    local info = program.run({ "-e", code }, { env = "FA4_LOG=info" })
+    assert.equal("", info.out)
+    assert.truthy(info.err:find("^fa4: info: attention on cpu"))
+    assert.truthy(program.run({ "-e", code }, { env = "FA4_LOG=debug" }).err:find("fa4: debug: ", 1, true))
+    assert.truthy(program.run({ "-e", code }, { env = "FA4_LOG=loud" }).err:find("expected error, warn, info or debug", 1, true))
+  end)
+
+  it("turns colour on and off, the option before the variables", function()
+    local code = "io.write(require('fa4.color').paint(1, 'red', 'x'))"
+    assert.equal("x", run("-e", code).out)
+    assert.equal("\27[31mx\27[0m", run("--color=always", "-e", code).out)
+    assert.equal("\27[31mx\27[0m", program.run({ "--color=always", "-e", code }, { env = "NO_COLOR=1" }).out)
+    assert.equal("x", program.run({ "--color=never", "-e", code }, { env = "FORCE_COLOR=1" }).out)
+    assert.equal("x", program.run({ "-e", code }, { env = "NO_COLOR=1 FORCE_COLOR=1" }).out)
+  end)
+end)
+
+describe("fa4 info", function()
+  it("names what is there, and for what is absent why, within 80 columns", function()
+    local result = run("info")
+    assert.equal(0, result.code, result.err)
+    for _, word in ipairs({ "fa4 %d", "cpu", "instruction set", "threads", "cuda" }) do
+      assert.truthy(result.out:find(word), word)
+    end
+    for line in result.out:gmatch("[^\n]+") do
+      assert.is_true(#line <= 80, line)
+    end
+    assert.equal(2, run("info", "extra").code)
   end)
 end)
 

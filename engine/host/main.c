@@ -62,7 +62,7 @@ static int complain(const char *what, const char *argument) {
 
 static int set_color(const char *when, const char *argument) {
     if (strcmp(when, "never") == 0) {
-        setenv("NO_COLOR", "1", 1);
+        setenv("NO_COLOR", "1", 1); // fa4.color and children read these
     } else if (strcmp(when, "always") == 0) {
         unsetenv("NO_COLOR");
         setenv("FORCE_COLOR", "1", 1);

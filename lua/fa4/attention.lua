@@ -2,6 +2,7 @@
 -- that a script can get wrong is found here, before anything is written.
 local config = require "fa4.config"
 local errors = require "fa4.errors"
+local log = require "fa4.log"
 local mask = require "fa4.mask"
 local native = require "fa4.ffi"
 local plan = require "fa4.plan"
@@ -174,6 +175,7 @@ function attention.run_plan(p, q, k, v, outputs)
   local made = report.new(happened, per_head)
   if status == C.FA4_FINDING then return nil, native.message(), made end
   native.check(status)
+  log.info("attention on %s (%s): %d tiles, %d key blocks, %.0f us", made.device, made.path, made.tiles, made.blocks_visited, made.time_us)
   return {o = o, lse = lse, report = made, plan = p}
 end
 
@@ -204,6 +206,7 @@ local function plan_for(op, q, k, v)
   local made, message = plan.new(op.flat, plan.problem_of(op.flat, q, k, v))
   if not made then return nil, message end
   if #op.plan_keys == PLANS_KEPT then op.plans[table.remove(op.plan_keys, 1)] = nil end
+  log.debug("plan for %s", key)
   op.plans[key] = made
   op.plan_keys[#op.plan_keys + 1] = key
   return made

@@ -58,17 +58,31 @@ function info.get()
   return setmetatable(made, meta)
 end
 
+-- Text in lines of at most 80 columns; what follows the first is indented.
+local function wrapped(text)
+  local lines, line = {}, text:match("^%S+%s+%S+")
+  for word in text:sub(#line + 1):gmatch("%S+") do
+    if #line + 1 + #word > 80 then
+      lines[#lines + 1] = line
+      line = (" "):rep(12)
+    end
+    line = line .. " " .. word
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
+end
+
 function meta.__tostring(i)
   local lines = {
     "fa4 " .. i.version,
     ("cpu          %s"):format(i.cpu.model),
-    ("             instruction set %s (usable: %s); %d threads, %d CPUs allowed"):format(i.cpu.path, i.cpu.usable, i.cpu.threads,
-      i.cpu.cpus),
+    ("             instruction set %s (usable: %s)"):format(i.cpu.path, i.cpu.usable),
+    ("             %d threads, %d CPUs allowed"):format(i.cpu.threads, i.cpu.cpus),
   }
   for _, name in ipairs(DEVICES) do
     local device = i.devices[name]
-    local text = device.usable and "usable" or "not usable: " .. device.message:gsub("\n", "\n             ")
-    lines[#lines + 1] = ("%-12s %s"):format(name, text)
+    local text = device.usable and "usable" or "not usable: " .. device.message
+    lines[#lines + 1] = wrapped(("%-12s %s"):format(name, text))
   end
   lines[#lines + 1] = ("memory       %s bytes in %d tensors"):format(report.grouped(i.memory.host_bytes), i.memory.storages)
   return table.concat(lines, "\n")

@@ -1,5 +1,6 @@
 --- The prompt: reads a chunk, runs it, prints what it gives. Reading lines, history's file and signals are the executable's
 -- (module fa4.host); completion and help are in fa4.complete; how values look is in fa4.show.
+local color = require "fa4.color"
 local complete = require "fa4.complete"
 local host = require "fa4.host"
 local show = require "fa4.show"
@@ -128,8 +129,9 @@ local function run_and_print(chunk, silent)
 end
 
 local function complain(message)
+  local first, rest = message:match("^([^\n]*)(.*)$")
   io.stdout:flush()
-  io.stderr:write(message, "\n")
+  io.stderr:write(color.paint(2, "red", first), rest, "\n")
 end
 
 -- One turn of the prompt: true to go on; and whether it failed.
