@@ -72,7 +72,6 @@ struct Correction {
 };
 
 FWD_DEVICE void correction_role(const Cta &cta, int warp) {
-    if (VARIANT.row_max == FWD_FIRST_BLOCK && VARIANT.epilogue == FWD_EPILOGUE_SOFTMAX) return;
     Correction correction = {cta, warp, 32 * warp + (int)threadIdx.x % 32, {0}, {3}};
     if (VARIANT.row_max == FWD_EACH_BLOCK) {
         correction.release_output(0);
