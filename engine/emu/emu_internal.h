@@ -1,0 +1,382 @@
+/* What the files of the emulator share: decoded instructions, the state of warps, CTAs and the machine, and the functions between them. */
+#ifndef FA4_EMU_INTERNAL_H
+#define FA4_EMU_INTERNAL_H
+
+#include "emu/emu.h"
+#include "emu/emu_mma.h"
+#include "emu/emu_numbers.h"
+#include "kernel/tensormap.h"
+
+#include <string.h>
+
+enum {
+    EMU_LANES = 32,
+    EMU_WARPS_MAX = 32,
+    EMU_SHARED_BASE = 1024,          /* the first KiB belongs to the system, as on the device */
+    EMU_SHARED_BYTES_MAX = 232448,   /* 227 KiB a CTA may ask for */
+    EMU_TMEM_COLUMNS = 512,
+    EMU_TMEM_LANES = 128,
+    EMU_NAMED_BARRIERS = 16,
+    EMU_GROUPS_MAX = 32              /* outstanding wgmma or cp.async groups of a warp */
+};
+
+/* Generic address windows; a global address is a host address and has a zero top byte. */
+#define EMU_WINDOW_SHARED (1ull << 56)
+#define EMU_WINDOW_LOCAL (2ull << 56)
+#define EMU_WINDOW_PARAM (3ull << 56)
+#define EMU_WINDOW_CONST (4ull << 56)
+#define EMU_WINDOW_MASK (255ull << 56)
+
+typedef struct emu_plane {
+    uint32_t lane[EMU_LANES];
+} __attribute__((aligned(64))) emu_plane;
+
+typedef struct emu_op emu_op;
+typedef struct emu_warp emu_warp;
+typedef struct emu_cta emu_cta;
+typedef struct emu_machine emu_machine;
+
+/* What an instruction's handler tells the warp's loop. */
+typedef enum emu_step {
+    EMU_NEXT, /* go on with the next instruction */
+    EMU_JUMP, /* the handler has set the fragments */
+    EMU_RETRY, /* cannot go on now: execute this instruction again after something has changed */
+    EMU_PARK, /* waits here for other lanes of its warp */
+    EMU_WAITING, /* arrived at a named barrier: done when its generation has passed */
+    EMU_STOP  /* the CTA is at its end (trap, fatal finding) */
+} emu_step;
+typedef emu_step (*emu_handler)(emu_warp *warp, const emu_op *op, uint32_t mask);
+typedef uint64_t (*emu_scalar)(const emu_op *op, uint64_t a, uint64_t b, uint64_t c);
+
+/* A plane's place: bit 31 = in the constant bank, else in the warp's registers. */
+typedef uint32_t emu_slot;
+#define EMU_CONSTANT 0x80000000u
+#define EMU_NO_SLOT 0x7fffffffu
+
+/* A predicate operand: its index and whether it is inverted. Indices 0 and 1 are constant false and true. */
+typedef struct emu_predicate {
+    uint16_t index;
+    uint16_t negated;
+} emu_predicate;
+
+enum { EMU_FLAG_SETTLE = 1, EMU_FLAG_CHECK = 2, EMU_FLAG_ALWAYS = 4, EMU_FLAG_SLOW = 3 };
+enum { EMU_CLASS_MOVE, EMU_CLASS_INTEGER, EMU_CLASS_FLOAT, EMU_CLASS_MEMORY, EMU_CLASS_SYNC, EMU_CLASS_CONTROL, EMU_CLASS_COPY, EMU_CLASS_TENSOR };
+
+/* One decoded instruction; its index is the PTX instruction's. */
+struct emu_op {
+    emu_handler run;
+    emu_slot d, a, b, c;
+    int32_t guard; /* predicate index, -1: none */
+    uint32_t guard_flip; /* all ones when negated */
+    uint8_t flags, class_id;
+    uint8_t wide;  /* bit 0: d has two planes; bits 1..3: a, b, c */
+    uint8_t count; /* elements of list */
+    uint8_t bits, is_signed, compare, unordered;
+    uint8_t format, format_from; /* emu_format */
+    emu_mode mode;
+    emu_predicate p, q, s; /* destination predicates p|q (index 0: none), source predicate */
+    emu_scalar scalar;
+    int64_t value;    /* immediate: address offset, branch target, ... */
+    const emu_slot *list; /* register vectors */
+    const ptx_instr *source;
+    uint32_t extra; /* by opcode */
+    uint8_t space; /* ptx_space of the address */
+};
+
+/* An entry made ready. */
+typedef struct emu_code {
+    const ptx_function *function;
+    emu_op *ops; /* instr_count + 1: the last one ends the thread */
+    uint32_t op_count;
+    emu_plane *constants;
+    uint32_t constant_count;
+    uint32_t plane_count;
+    uint32_t predicate_count;
+    uint32_t special_first; /* constant-like planes that each warp fills: special registers */
+    uint32_t special_count;
+    uint8_t specials[PTX_SPECIAL_COUNT]; /* which, in order */
+    emu_slot *lists;
+    uint32_t list_count;
+    bool ordered; /* CTAs depend on each other through global memory */
+    bool tensor, wgmma; /* uses tcgen05, wgmma */
+    uint32_t *slot_of[PTX_CLASS_COUNT]; /* register -> slot, for looking inside */
+} emu_code;
+
+struct emu_module {
+    ptx_program *program;
+    const struct emu_alu_kit *alu;
+    const emu_mma_kit *mma;
+    emu_code *codes; /* one per function; ops NULL when not an entry */
+    uint8_t *globals; /* the module's .global segment */
+    uint8_t *constants; /* .const */
+};
+
+/* Vector handlers of one instruction set: the handler for an op whose fields are filled, or NULL (the scalar twin is used). */
+typedef struct emu_alu_kit {
+    const char *name;
+    emu_handler (*select)(const emu_op *op);
+} emu_alu_kit;
+extern const emu_alu_kit emu_alu_portable, emu_alu_avx2, emu_alu_avx512;
+
+typedef enum emu_state { EMU_READY, EMU_BLOCKED, EMU_PARKED, EMU_AT_BARRIER } emu_state;
+
+/* Lanes of a warp that run together. */
+typedef struct emu_fragment {
+    uint32_t pc, mask;
+    uint32_t state;      /* emu_state */
+    uint32_t barrier;    /* named barrier, when at one */
+    uint64_t generation; /* of that barrier at arrival; BLOCKED: the CTA's change count then */
+    uint64_t sleep_until; /* model time */
+} emu_fragment;
+
+/* A tcgen05.ld or .st on its way. */
+typedef struct emu_transfer {
+    const emu_op *op;
+    uint32_t address;
+    uint32_t data_first; /* st: words in the warp's transfer buffer */
+    uint64_t due;
+} emu_transfer;
+enum { EMU_TRANSFERS_MAX = 16 };
+
+typedef struct emu_wgmma {
+    const emu_op *op;
+    uint64_t a, b;
+    uint32_t group; /* commit group it belongs to */
+    bool accumulate;
+} emu_wgmma;
+enum { EMU_WGMMA_MAX = 256 };
+
+struct emu_warp {
+    emu_plane *bank[2]; /* registers, constants */
+    uint32_t *predicates;
+    const emu_op *ops;
+    emu_cta *cta;
+    int32_t index;
+    int32_t fragment_count, current;
+    uint32_t alive;
+    bool rotate; /* the last fragment used up its quantum: give another its turn */
+    emu_fragment fragments[EMU_LANES];
+    int64_t instructions, lane_instructions;
+    int64_t per_class[EMU_CLASSES];
+    uint32_t registers; /* setmaxnreg's count */
+    /* tensor memory transfers in flight, in order */
+    emu_transfer loads[EMU_TRANSFERS_MAX], stores[EMU_TRANSFERS_MAX];
+    int32_t load_count, store_count;
+    uint32_t *transfer_data; /* EMU_TRANSFERS_MAX x 128 x 32 words */
+    /* bulk copies: per lane, the open group's number */
+    uint32_t bulk_group[EMU_LANES];
+    uint32_t async_group; /* cp.async: open group of the warp's lanes (lanes in step) */
+    /* wgmma in flight */
+    emu_wgmma *wgmmas;
+    int32_t wgmma_count;
+    uint32_t wgmma_group, wgmma_done; /* open group; groups below wgmma_done are finished */
+    uint8_t *local; /* 32 frames */
+    uint32_t *defined; /* per plane: lanes written; only for planes that may be read unwritten */
+};
+
+typedef struct emu_named_barrier {
+    uint32_t expected, arrived; /* threads */
+    uint64_t generation;
+    uint32_t sum, conjunction, disjunction; /* bar.red of this generation */
+    uint32_t last_sum, last_conjunction, last_disjunction;
+    uint64_t warps; /* that have arrived in this generation */
+} emu_named_barrier;
+
+typedef enum emu_async_kind { EMU_ASYNC_LOAD, EMU_ASYNC_STORE, EMU_ASYNC_BULK_LOAD, EMU_ASYNC_BULK_STORE, EMU_ASYNC_REDUCE, EMU_ASYNC_MMA, EMU_ASYNC_COMMIT } emu_async_kind;
+
+/* Work of an asynchronous unit. */
+typedef struct emu_async {
+    int32_t kind;
+    int32_t warp, lane;
+    uint32_t group;
+    uint64_t due;
+    const emu_op *op;
+    uint32_t shared, barrier; /* shared-memory addresses; barrier 0: none */
+    uint64_t global, bytes;
+    kernel_tensormap map;
+    int32_t coordinates[5];
+    /* mma */
+    emu_mma_shape shape;
+    emu_matrix a, b;
+    uint32_t d, a_tmem;
+    bool a_in_tmem, accumulate;
+    uint8_t scale;
+    uint32_t disabled[4];
+} emu_async;
+
+struct emu_cta {
+    emu_machine *machine;
+    const emu_code *code;
+    int32_t id[3];
+    int64_t index;
+    int32_t warp_count;
+    emu_warp *warps;
+    uint8_t *shared; /* of address EMU_SHARED_BASE */
+    uint64_t *written;  /* one bit per byte from address 0 */
+    uint64_t *barriers; /* one bit per 8 bytes: live mbarriers */
+    uint32_t shared_end;
+    uint32_t *tmem; /* [column][lane] */
+    uint32_t (*tmem_written)[4]; /* [column]: lanes */
+    uint32_t tmem_allocated; /* bit per 32 columns */
+    uint8_t tmem_size[16];   /* at the first unit of an allocation: its units */
+    bool tmem_relinquished;
+    emu_named_barrier named[EMU_NAMED_BARRIERS];
+    uint32_t register_pool;
+    emu_async *copies; /* any order */
+    int32_t copy_count, copy_max;
+    emu_async *pipe; /* the tensor pipe, in order: a ring */
+    int32_t pipe_first, pipe_count, pipe_max;
+    float *panel_a, *panel_b, *scratch;
+    uint64_t changes; /* counts what may wake a blocked fragment */
+    uint64_t time;    /* instructions so far */
+    uint64_t random;
+    int32_t starved; /* EMU_STARVE: warpgroup, or -1 - unit */
+    int32_t turn;
+    bool stopped, done;
+    emu_report *report;
+    int32_t region_hint;
+    int64_t mmas, bytes_loaded, bytes_stored;
+    uint8_t *local;
+};
+
+struct emu_machine {
+    const emu_module *module;
+    const emu_code *code;
+    const emu_launch *launch;
+    const emu_mma_kit *mma;
+    emu_region *regions; /* launch regions and the module's own */
+    int32_t region_count;
+    int64_t cta_total;
+    int64_t max_instructions;
+    int32_t entry_registers;
+    bool checked;
+    volatile int32_t stop; /* a CTA has a fatal finding, or interrupted */
+};
+
+/* ---- small helpers ---- */
+
+static inline uint32_t *emu_lanes(emu_warp *w, emu_slot slot) {
+    return w->bank[slot >> 31][slot & ~EMU_CONSTANT].lane;
+}
+static inline uint32_t emu_pred(const emu_warp *w, emu_predicate p) {
+    return w->predicates[p.index] ^ (uint32_t)-(int32_t)p.negated;
+}
+static inline void emu_set_pred(emu_warp *w, emu_predicate p, uint32_t value, uint32_t mask) {
+    if (p.index != 0) w->predicates[p.index] = (w->predicates[p.index] & ~mask) | (value & mask);
+}
+static inline int emu_first(uint32_t mask) {
+    return __builtin_ctz(mask);
+}
+static inline uint64_t emu_get(emu_warp *w, emu_slot slot, bool wide, int lane) {
+    const uint32_t *p = emu_lanes(w, slot);
+    return wide ? (uint64_t)p[lane + EMU_LANES] << 32 | p[lane] : p[lane];
+}
+static inline void emu_put(emu_warp *w, emu_slot slot, bool wide, int lane, uint64_t value) {
+    uint32_t *p = emu_lanes(w, slot);
+    p[lane] = (uint32_t)value;
+    if (wide) p[lane + EMU_LANES] = (uint32_t)(value >> 32);
+}
+#define EMU_EACH_LANE(lane, mask)                                                                  \
+    for (uint32_t rest_ = (mask), lane = 0; rest_ != 0 && (lane = (uint32_t)__builtin_ctz(rest_), 1); rest_ &= rest_ - 1)
+
+static inline uint64_t emu_random_next(uint64_t *state) {
+    uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+/* ---- between files ---- */
+
+/* lower.c, lower_operands.c */
+fa4_status emu_lower(emu_module *module, const ptx_function *function, emu_code *code, fa4_error *err);
+void emu_code_destroy(emu_code *code);
+/* The handler of a form that is not arithmetic, or NULL. */
+bool emu_lower_alu(const ptx_instr *instr, emu_op *op);
+emu_step emu_run_scalar(emu_warp *warp, const emu_op *op, uint32_t mask);
+emu_step emu_run_setp(emu_warp *warp, const emu_op *op, uint32_t mask);
+
+/* warp.c */
+int64_t emu_warp_run(emu_warp *warp, int64_t budget);
+void emu_warp_start(emu_warp *warp, uint32_t lanes);
+bool emu_converged(const emu_warp *warp, uint32_t mask);
+emu_step emu_need_all(emu_warp *warp, const emu_op *op, uint32_t mask);
+static inline emu_fragment *emu_current(emu_warp *w) {
+    return &w->fragments[w->current];
+}
+static inline uint32_t emu_pc(const emu_warp *w) {
+    return w->fragments[w->current].pc;
+}
+
+/* finding.c. Returns EMU_STOP for errors and EMU_NEXT for others, so that a handler can return it. */
+emu_step emu_report_finding(emu_cta *cta, const emu_warp *warp, int32_t lane, emu_kind kind, emu_severity severity, const ptx_instr *at,
+                            const char *format, ...) __attribute__((format(printf, 7, 8)));
+#define emu_fault(warp, lane, kind, op, ...) emu_report_finding((warp)->cta, warp, lane, kind, EMU_ERROR, (op)->source, __VA_ARGS__)
+/* "q_load.full[0] (shared 0x1234)". */
+const char *emu_shared_name(const emu_cta *cta, uint32_t address, char *text, size_t bytes);
+void emu_deadlock(emu_cta *cta);
+
+/* memory.c */
+uint8_t *emu_global(emu_cta *cta, uint64_t address, uint64_t bytes, bool write);
+void emu_shared_mark(emu_cta *cta, uint32_t address, uint32_t bytes);
+bool emu_shared_ready(const emu_cta *cta, uint32_t address, uint32_t bytes);
+static inline uint8_t *emu_shared_at(emu_cta *cta, uint32_t address) {
+    return cta->shared + (address - EMU_SHARED_BASE);
+}
+static inline bool emu_shared_inside(const emu_cta *cta, uint32_t address, uint32_t bytes) {
+    return address >= EMU_SHARED_BASE && address <= cta->shared_end && cta->shared_end - address >= bytes;
+}
+/* The lane's address of an op, offset added. */
+uint64_t emu_address(emu_warp *warp, const emu_op *op, emu_slot base, int lane);
+/* A shared address from a shared or generic operand; false after a finding. */
+bool emu_shared_address(emu_warp *warp, const emu_op *op, uint64_t address, uint32_t bytes, uint32_t align, int lane, uint32_t *out);
+/* 128 bytes of a tensor map, wherever it lies; NULL after a finding. */
+const uint8_t *emu_map_bytes(emu_warp *warp, const emu_op *op, uint64_t address, int lane);
+void emu_event_send(emu_cta *cta, const emu_warp *warp, emu_event_kind kind, emu_memory memory, emu_unit unit, uint32_t lanes,
+                    uint64_t address, uint64_t bytes, int64_t value);
+#define EMU_EVENT(cta, ...)                                                                        \
+    do {                                                                                           \
+        if ((cta)->machine->launch->listener != NULL) emu_event_send(cta, __VA_ARGS__);            \
+    } while (0)
+
+/* barrier.c */
+void emu_mbarrier_arrive(emu_cta *cta, const emu_warp *warp, const ptx_instr *at, uint32_t address, uint32_t count);
+void emu_mbarrier_complete(emu_cta *cta, const ptx_instr *at, uint32_t address, uint32_t bytes);
+typedef struct emu_mbarrier {
+    uint32_t phase, pending, expected;
+    int32_t tx;
+} emu_mbarrier;
+bool emu_mbarrier_get(const emu_cta *cta, uint32_t address, emu_mbarrier *barrier);
+
+/* copy.c, tensor.c, wgmma.c: delivery */
+void emu_copy_deliver(emu_cta *cta, int32_t index);
+void emu_pipe_deliver(emu_cta *cta);
+uint64_t emu_delay(emu_cta *cta, emu_unit unit);
+void emu_settle_loads(emu_warp *warp);
+void emu_settle_stores(emu_warp *warp);
+void emu_settle_due(emu_warp *warp);
+void emu_wgmma_finish(emu_warp *warp, uint32_t groups);
+const char *emu_tensor_leak(emu_cta *cta, char *text, size_t bytes);
+
+/* schedule.c */
+bool emu_cta_turn(emu_cta *cta); /* one turn; false when the CTA is at its end */
+
+/* Handlers by opcode, chosen by lower.c. */
+#define EMU_HANDLERS(_)                                                                            \
+    _(branch) _(branch_indexed) _(exit) _(trap) _(nothing) _(move) _(pack) _(unpack) _(clock) _(predicate_logic) _(select) _(add_carry) \
+    _(load) _(store) _(atomic) _(reduce) _(load_param) _(convert_address) _(is_space) _(map_address) \
+    _(ldmatrix) _(stmatrix) _(movmatrix) \
+    _(barrier_sync) _(barrier_arrive) _(barrier_reduce) _(warp_sync) \
+    _(mbarrier_init) _(mbarrier_inval) _(mbarrier_expect) _(mbarrier_complete) _(mbarrier_arrive) _(mbarrier_wait) _(mbarrier_pending) \
+    _(fence) _(sleep) _(registers) \
+    _(shuffle) _(vote) _(match) _(redux) _(activemask) _(elect) \
+    _(copy_async) _(copy_async_commit) _(copy_async_wait) _(copy_async_arrive) \
+    _(bulk) _(bulk_tensor) _(bulk_commit) _(bulk_wait) _(prefetch_map) \
+    _(tensor_alloc) _(tensor_dealloc) _(tensor_relinquish) _(tensor_load) _(tensor_store) _(tensor_wait_load) _(tensor_wait_store) \
+    _(tensor_mma) _(tensor_commit) _(tensor_fence) \
+    _(wgmma_fence) _(wgmma_commit) _(wgmma_wait) _(wgmma_mma)
+#define EMU_DECLARE(name) emu_step emu_do_##name(emu_warp *warp, const emu_op *op, uint32_t mask);
+EMU_HANDLERS(EMU_DECLARE)
+#undef EMU_DECLARE
+
+#endif

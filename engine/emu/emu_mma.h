@@ -1,0 +1,76 @@
+/*
+ * Matrix units without a machine around them: descriptors of tcgen05 and wgmma decoded field by field, operands fetched from shared memory
+ * into f32 panels, and the product itself in several instruction sets. Layouts are those of the PTX ISA, 9.7.16.4 and 9.7.15.5.
+ */
+#ifndef FA4_EMU_MMA_H
+#define FA4_EMU_MMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { EMU_MMA_K = 16, EMU_MMA_EXTENT_MAX = 256 };
+
+/* A shared-memory matrix descriptor, decoded. */
+typedef struct emu_matrix {
+    uint32_t start, leading, stride; /* bytes */
+    int32_t swizzle;                 /* bytes of the span: 0 (none), 32, 64, 128 */
+} emu_matrix;
+
+/* Each returns NULL, or which field holds what it must not (static text). */
+const char *emu_matrix_decode_tcgen05(uint64_t descriptor, emu_matrix *matrix);
+const char *emu_matrix_decode_wgmma(uint64_t descriptor, emu_matrix *matrix);
+
+/* An instruction descriptor of tcgen05.mma kind::f16, decoded. */
+typedef struct emu_mma_shape {
+    int32_t m, n;
+    bool d_f32;
+    bool a_bf16, b_bf16;
+    bool a_negate, b_negate;
+    bool a_transpose, b_transpose; /* true: MN-major */
+} emu_mma_shape;
+const char *emu_mma_shape_decode(uint32_t descriptor, emu_mma_shape *shape);
+
+/* Shared address of the 8-element chunk that starts at (mn, k): K-major chunks run along k (k a multiple of 8), MN-major along mn. */
+uint32_t emu_matrix_chunk(const emu_matrix *matrix, bool transpose, uint32_t mn, uint32_t k);
+
+/* f32 panels: element (mn, k) of A at [k * EMU_MMA_EXTENT_MAX + mn], of B at [mn * EMU_MMA_K + k]. */
+typedef struct emu_product {
+    const float *a, *b;
+    float *d;   /* element (m, n) at [n * d_pitch + m] */
+    int32_t d_pitch;
+    int32_t m, n; /* m a multiple of 16, n of 8 */
+    bool accumulate;
+} emu_product;
+
+/* One instruction set's leaves; all bit-equal where products are normal floats (a 16-bit product is exact in f32). */
+typedef struct emu_mma_kit {
+    const char *name;
+    /* 16-bit to f32; count is a multiple of 8. */
+    void (*widen)(float *to, const uint16_t *from, int32_t count, bool bf16);
+    /* 32-bit words to the f32 of their low and high halves; count is a multiple of 16. */
+    void (*split)(float *low, float *high, const uint32_t *words, int32_t count, bool bf16);
+    /* rows[16][16] to columns: to[k * pitch + row]. */
+    void (*transpose)(float *to, int32_t pitch, const float *rows);
+    void (*product)(const emu_product *product);
+} emu_mma_kit;
+extern const emu_mma_kit emu_mma_portable, emu_mma_avx2, emu_mma_avx512;
+
+/* The shared memory of one CTA as the fetchers see it. */
+typedef struct emu_shared_view {
+    const uint8_t *bytes; /* of the address `base` */
+    uint32_t base, end;   /* valid addresses [base, end) */
+    const uint64_t *written; /* one bit per byte from address 0, or NULL */
+} emu_shared_view;
+
+/* What went wrong with an operand: 0 nothing, 1 out of bounds, 2 never written; and where. */
+typedef struct emu_fetch_fault {
+    int32_t kind;
+    uint32_t address;
+} emu_fetch_fault;
+
+/* Fetches extent x 16 elements into a panel. which_a picks the panel's form. */
+void emu_matrix_fetch(const emu_mma_kit *kit, const emu_shared_view *shared, const emu_matrix *matrix, bool transpose, bool bf16,
+                      int32_t extent, bool which_a, float *panel, emu_fetch_fault *fault);
+void emu_panel_negate(float *panel, int32_t count);
+
+#endif

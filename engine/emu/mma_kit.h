@@ -1,0 +1,40 @@
+/* The matrix kit in plain C: included by one file per instruction set, so that the compiler vectorises the same loops for each. */
+#include "emu_mma.h"
+#include "core/half.h"
+
+static inline void kit_widen(float *to, const uint16_t *from, int32_t count, bool bf16) {
+    if (bf16)
+        for (int32_t i = 0; i < count; i++) to[i] = half_bf16_to_float(from[i]);
+    else
+        for (int32_t i = 0; i < count; i++) to[i] = half_f16_to_float(from[i]);
+}
+
+static inline void kit_split(float *low, float *high, const uint32_t *words, int32_t count, bool bf16) {
+    for (int32_t i = 0; i < count; i++) {
+        uint16_t l = (uint16_t)words[i], h = (uint16_t)(words[i] >> 16);
+        low[i] = bf16 ? half_bf16_to_float(l) : half_f16_to_float(l);
+        high[i] = bf16 ? half_bf16_to_float(h) : half_f16_to_float(h);
+    }
+}
+
+static inline void kit_transpose(float *to, int32_t pitch, const float *rows) {
+    for (int32_t k = 0; k < 16; k++)
+        for (int32_t row = 0; row < 16; row++) to[k * pitch + row] = rows[row * 16 + k];
+}
+
+/* Two columns of D at a time; the sum over k is one chain of f32 additions in rising k, as the model states. */
+static inline void kit_product(const emu_product *p) {
+    for (int32_t n = 0; n < p->n; n += 2) {
+        const float *b0 = p->b + n * EMU_MMA_K, *b1 = b0 + EMU_MMA_K;
+        for (int32_t m = 0; m < p->m; m += 16) {
+            float *d0 = p->d + n * p->d_pitch + m, *d1 = d0 + p->d_pitch, s0[16], s1[16];
+            for (int32_t i = 0; i < 16; i++) s0[i] = p->accumulate ? d0[i] : 0, s1[i] = p->accumulate ? d1[i] : 0;
+            for (int32_t k = 0; k < EMU_MMA_K; k++) {
+                const float *a = p->a + k * EMU_MMA_EXTENT_MAX + m;
+                float x0 = b0[k], x1 = b1[k];
+                for (int32_t i = 0; i < 16; i++) s0[i] += a[i] * x0, s1[i] += a[i] * x1;
+            }
+            for (int32_t i = 0; i < 16; i++) d0[i] = s0[i], d1[i] = s1[i];
+        }
+    }
+}

@@ -1,0 +1,142 @@
+/* Descriptors and operand fetch of the matrix units. Every reserved or unsupported field value is refused by name. */
+#include "emu_mma.h"
+
+#include <string.h>
+
+static uint32_t field(uint64_t word, int first, int bits) {
+    return (uint32_t)(word >> first & ((1ull << bits) - 1));
+}
+
+static void decode_common(uint64_t descriptor, emu_matrix *matrix) {
+    matrix->start = field(descriptor, 0, 14) << 4;
+    matrix->leading = field(descriptor, 16, 14) << 4;
+    matrix->stride = field(descriptor, 32, 14) << 4;
+}
+
+const char *emu_matrix_decode_tcgen05(uint64_t descriptor, emu_matrix *matrix) {
+    decode_common(descriptor, matrix);
+    if (field(descriptor, 14, 2) != 0) return "bits 14-15 are not 0";
+    if (field(descriptor, 30, 2) != 0) return "bits 30-31 are not 0";
+    if (field(descriptor, 46, 3) != 1) return "bits 46-48 are not 0b001 (a wgmma descriptor?)";
+    if (field(descriptor, 49, 3) != 0) return "base offset is not 0 (not modelled)";
+    if (field(descriptor, 52, 1) != 0) return "LBO mode is not relative";
+    if (field(descriptor, 53, 8) != 0) return "bits 53-60 are not 0";
+    switch (field(descriptor, 61, 3)) {
+    case 0: matrix->swizzle = 0; break;
+    case 2: matrix->swizzle = 128; break;
+    case 4: matrix->swizzle = 64; break;
+    case 6: matrix->swizzle = 32; break;
+    case 1: return "swizzle code 1 (128 B with 32 B atoms) is not modelled";
+    default: return "swizzle code is invalid";
+    }
+    return NULL;
+}
+
+const char *emu_matrix_decode_wgmma(uint64_t descriptor, emu_matrix *matrix) {
+    static const int32_t span[4] = {0, 128, 64, 32};
+    decode_common(descriptor, matrix);
+    if (field(descriptor, 14, 2) != 0) return "bits 14-15 are not 0";
+    if (field(descriptor, 30, 2) != 0) return "bits 30-31 are not 0";
+    if (field(descriptor, 46, 3) != 0) return "bits 46-48 are not 0 (a tcgen05 descriptor?)";
+    if (field(descriptor, 49, 3) != 0) return "base offset is not 0 (not modelled)";
+    if (field(descriptor, 52, 10) != 0) return "bits 52-61 are not 0";
+    matrix->swizzle = span[field(descriptor, 62, 2)];
+    return NULL;
+}
+
+const char *emu_mma_shape_decode(uint32_t d, emu_mma_shape *shape) {
+    if (field(d, 0, 4) != 0) return "sparsity or saturation bits are set";
+    if (field(d, 4, 2) > 1) return "D format is neither f16 nor f32";
+    if (field(d, 6, 1) != 0 || field(d, 23, 1) != 0 || field(d, 29, 1) != 0) return "a reserved bit (6, 23 or 29) is set";
+    if (field(d, 7, 3) > 1) return "A format is neither f16 nor bf16";
+    if (field(d, 10, 3) > 1) return "B format is neither f16 nor bf16";
+    if (field(d, 30, 2) != 0) return "max shift belongs to .ws";
+    shape->d_f32 = field(d, 4, 2) == 1;
+    shape->a_bf16 = field(d, 7, 3) == 1;
+    shape->b_bf16 = field(d, 10, 3) == 1;
+    shape->a_negate = field(d, 13, 1);
+    shape->b_negate = field(d, 14, 1);
+    shape->a_transpose = field(d, 15, 1);
+    shape->b_transpose = field(d, 16, 1);
+    shape->n = (int32_t)field(d, 17, 6) * 8;
+    shape->m = (int32_t)field(d, 24, 5) * 16;
+    if (shape->a_bf16 != shape->b_bf16) return "A and B formats differ";
+    if (!shape->d_f32 && shape->a_bf16) return "bf16 inputs need an f32 D";
+    if (shape->m != 64 && shape->m != 128) return "M is neither 64 nor 128 (256 needs a CTA pair)";
+    if (shape->n < 8 || shape->n > 256) return "N is not in 8..256";
+    if (shape->m == 128 && shape->n % 16 != 0) return "N is not a multiple of 16 for M 128";
+    return NULL;
+}
+
+uint32_t emu_matrix_chunk(const emu_matrix *x, bool transpose, uint32_t mn, uint32_t k) {
+    uint32_t span = (uint32_t)x->swizzle, linear;
+    if (span == 0)
+        linear = transpose ? x->start + mn / 8 * x->stride + k % 8 * 16 + k / 8 * x->leading
+                           : x->start + mn / 8 * x->stride + mn % 8 * 16 + k / 8 * x->leading;
+    else if (transpose)
+        linear = x->start + mn / (span / 2) * x->leading + mn % (span / 2) * 2 + k % 8 * span + k / 8 * x->stride;
+    else
+        linear = x->start + mn / 8 * x->stride + mn % 8 * span + k * 2;
+    linear &= 0x3ffff;
+    uint32_t mask = span == 128 ? 7 : span == 64 ? 3 : span == 32 ? 1 : 0;
+    return linear ^ ((linear >> 7 & mask) << 4);
+}
+
+static void fetch_chunk(const emu_shared_view *shared, uint32_t address, uint16_t *to, emu_fetch_fault *fault) {
+    if (address < shared->base || address + 16 > shared->end) {
+        if (fault->kind == 0) *fault = (emu_fetch_fault){1, address};
+        memset(to, 0, 16);
+        return;
+    }
+    if (shared->written != NULL && (shared->written[address / 64] >> (address % 64) & 0xffff) != 0xffff && fault->kind == 0)
+        *fault = (emu_fetch_fault){2, address};
+    memcpy(to, shared->bytes + (address - shared->base), 16);
+}
+
+/* Chunks run along k: 16 rows at a time, widened, then turned for A. */
+static void fetch_k_major(const emu_mma_kit *kit, const emu_shared_view *shared, const emu_matrix *matrix, bool bf16, int32_t extent,
+                          bool which_a, float *panel, emu_fetch_fault *fault) {
+    _Alignas(64) uint16_t raw[16 * EMU_MMA_K];
+    _Alignas(64) float rows[16 * EMU_MMA_K];
+    for (int32_t first = 0; first < extent; first += 16) {
+        int32_t count = extent - first < 16 ? extent - first : 16;
+        for (int32_t i = 0; i < count; i++)
+            for (uint32_t k = 0; k < EMU_MMA_K; k += 8)
+                fetch_chunk(shared, emu_matrix_chunk(matrix, false, (uint32_t)(first + i), k), raw + i * EMU_MMA_K + k, fault);
+        if (which_a) {
+            kit->widen(rows, raw, 16 * EMU_MMA_K, bf16);
+            kit->transpose(panel + first, EMU_MMA_EXTENT_MAX, rows);
+        } else {
+            kit->widen(panel + first * EMU_MMA_K, raw, count * EMU_MMA_K, bf16);
+        }
+    }
+}
+
+/* Chunks run along mn: rows of the panel for A, turned for B. */
+static void fetch_mn_major(const emu_mma_kit *kit, const emu_shared_view *shared, const emu_matrix *matrix, bool bf16, int32_t extent,
+                           bool which_a, float *panel, emu_fetch_fault *fault) {
+    _Alignas(64) uint16_t raw[16 * EMU_MMA_K];
+    _Alignas(64) float rows[16 * EMU_MMA_K];
+    memset(raw, 0, sizeof raw);
+    for (int32_t first = 0; first < extent; first += 16) {
+        int32_t count = extent - first < 16 ? extent - first : 16;
+        for (uint32_t k = 0; k < EMU_MMA_K; k++)
+            for (int32_t i = 0; i < count; i += 8)
+                fetch_chunk(shared, emu_matrix_chunk(matrix, true, (uint32_t)(first + i), k), raw + k * 16 + i, fault);
+        kit->widen(rows, raw, 16 * EMU_MMA_K, bf16);
+        if (which_a)
+            for (int32_t k = 0; k < EMU_MMA_K; k++) memcpy(panel + k * EMU_MMA_EXTENT_MAX + first, rows + k * 16, 16 * sizeof(float));
+        else
+            kit->transpose(panel + first * EMU_MMA_K, EMU_MMA_K, rows);
+    }
+}
+
+void emu_matrix_fetch(const emu_mma_kit *kit, const emu_shared_view *shared, const emu_matrix *matrix, bool transpose, bool bf16,
+                      int32_t extent, bool which_a, float *panel, emu_fetch_fault *fault) {
+    if (transpose) fetch_mn_major(kit, shared, matrix, bf16, extent, which_a, panel, fault);
+    else fetch_k_major(kit, shared, matrix, bf16, extent, which_a, panel, fault);
+}
+
+void emu_panel_negate(float *panel, int32_t count) {
+    for (int32_t i = 0; i < count; i++) panel[i] = -panel[i];
+}
