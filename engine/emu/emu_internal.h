@@ -7,6 +7,7 @@
 #include "emu/emu_numbers.h"
 #include "kernel/tensormap.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -53,7 +54,7 @@ typedef uint32_t emu_slot;
 #define EMU_CONSTANT 0x80000000u
 #define EMU_NO_SLOT 0x7fffffffu
 
-/* A predicate operand: its index and whether it is inverted. Indices 0 and 1 are constant false and true. */
+/* A predicate operand: its index and whether it is inverted. Indices 0 and 1 are constant false and true, 2 is the carry. */
 typedef struct emu_predicate {
     uint16_t index;
     uint16_t negated;
@@ -62,7 +63,22 @@ typedef struct emu_predicate {
 enum { EMU_FLAG_SETTLE = 1, EMU_FLAG_CHECK = 2, EMU_FLAG_ALWAYS = 4, EMU_FLAG_SLOW = 3 };
 enum { EMU_CLASS_MOVE, EMU_CLASS_INTEGER, EMU_CLASS_FLOAT, EMU_CLASS_MEMORY, EMU_CLASS_SYNC, EMU_CLASS_CONTROL, EMU_CLASS_COPY, EMU_CLASS_TENSOR };
 
-/* One decoded instruction; its index is the PTX instruction's. */
+/* An address operand: a register (or nothing) plus an offset. */
+typedef struct emu_place {
+    emu_slot slot;
+    uint32_t wide; /* 1: the register has 64 bits */
+    int64_t offset;
+    uint8_t space; /* ptx_space */
+} emu_place;
+typedef struct emu_more {
+    emu_place places[3];
+    emu_slot slots[8]; /* further sources, by opcode */
+    uint32_t slot_wide; /* bit i: slots[i] has two planes */
+    const emu_slot *list2; /* a second register vector */
+    uint32_t count2;
+} emu_more;
+
+/* One decoded instruction; its index is the PTX instruction's. What every step touches comes first. */
 struct emu_op {
     emu_handler run;
     emu_slot d, a, b, c;
@@ -71,17 +87,19 @@ struct emu_op {
     uint8_t flags, class_id;
     uint8_t wide;  /* bit 0: d has two planes; bits 1..3: a, b, c */
     uint8_t count; /* elements of list */
-    uint8_t bits, is_signed, compare, unordered;
-    uint8_t format, format_from; /* emu_format */
-    emu_mode mode;
     emu_predicate p, q, s; /* destination predicates p|q (index 0: none), source predicate */
-    emu_scalar scalar;
+    emu_mode mode;
+    emu_scalar scalar, inner; /* inner: of one element of a packed type */
     int64_t value;    /* immediate: address offset, branch target, ... */
     const emu_slot *list; /* register vectors */
     const ptx_instr *source;
+    const emu_more *more;
     uint32_t extra; /* by opcode */
+    uint8_t bits, is_signed, compare, unordered;
+    uint8_t format, format_from; /* emu_format */
     uint8_t space; /* ptx_space of the address */
-};
+    emu_slot e;
+} __attribute__((aligned(64)));
 
 /* An entry made ready. */
 typedef struct emu_code {
@@ -95,10 +113,11 @@ typedef struct emu_code {
     uint32_t special_first; /* constant-like planes that each warp fills: special registers */
     uint32_t special_count;
     uint8_t specials[PTX_SPECIAL_COUNT]; /* which, in order */
-    emu_slot *lists;
-    uint32_t list_count;
+    void **blocks; /* lists and more's, freed together */
+    uint32_t block_count;
     bool ordered; /* CTAs depend on each other through global memory */
     bool tensor, wgmma; /* uses tcgen05, wgmma */
+    bool may_be_unwritten; /* some register is read unwritten on some path */
     uint32_t *slot_of[PTX_CLASS_COUNT]; /* register -> slot, for looking inside */
 } emu_code;
 
@@ -133,7 +152,7 @@ typedef struct emu_fragment {
 typedef struct emu_transfer {
     const emu_op *op;
     uint32_t address;
-    uint32_t data_first; /* st: words in the warp's transfer buffer */
+    uint32_t mask;
     uint64_t due;
 } emu_transfer;
 enum { EMU_TRANSFERS_MAX = 16 };
@@ -143,8 +162,9 @@ typedef struct emu_wgmma {
     uint64_t a, b;
     uint32_t group; /* commit group it belongs to */
     bool accumulate;
+    uint32_t fragment[4][EMU_LANES]; /* A in registers, as it was at issue: the planes may be shared afterwards */
 } emu_wgmma;
-enum { EMU_WGMMA_MAX = 256 };
+enum { EMU_WGMMA_MAX = 128 };
 
 struct emu_warp {
     emu_plane *bank[2]; /* registers, constants */
@@ -180,9 +200,10 @@ typedef struct emu_named_barrier {
     uint32_t sum, conjunction, disjunction; /* bar.red of this generation */
     uint32_t last_sum, last_conjunction, last_disjunction;
     uint64_t warps; /* that have arrived in this generation */
+    bool all;       /* no count: every living warp */
 } emu_named_barrier;
 
-typedef enum emu_async_kind { EMU_ASYNC_LOAD, EMU_ASYNC_STORE, EMU_ASYNC_BULK_LOAD, EMU_ASYNC_BULK_STORE, EMU_ASYNC_REDUCE, EMU_ASYNC_MMA, EMU_ASYNC_COMMIT } emu_async_kind;
+typedef enum emu_async_kind { EMU_ASYNC_LOAD, EMU_ASYNC_STORE, EMU_ASYNC_BULK_LOAD, EMU_ASYNC_BULK_STORE, EMU_ASYNC_MMA, EMU_ASYNC_COMMIT } emu_async_kind;
 
 /* Work of an asynchronous unit. */
 typedef struct emu_async {
@@ -226,10 +247,12 @@ struct emu_cta {
     int32_t copy_count, copy_max;
     emu_async *pipe; /* the tensor pipe, in order: a ring */
     int32_t pipe_first, pipe_count, pipe_max;
-    float *panel_a, *panel_b, *scratch;
+    float *panel_a, *panel_b, *scratch, *wgmma_d;
     uint64_t changes; /* counts what may wake a blocked fragment */
-    uint64_t time;    /* instructions so far */
+    uint64_t time;    /* instructions so far, and the time in which none could run */
+    uint64_t idle_time;
     uint64_t random;
+    int32_t slot;    /* the SM that it runs on */
     int32_t starved; /* EMU_STARVE: warpgroup, or -1 - unit */
     int32_t turn;
     bool stopped, done;
@@ -246,7 +269,7 @@ struct emu_machine {
     const emu_mma_kit *mma;
     emu_region *regions; /* launch regions and the module's own */
     int32_t region_count;
-    int64_t cta_total;
+    int32_t sms;
     int64_t max_instructions;
     int32_t entry_registers;
     bool checked;
@@ -279,6 +302,10 @@ static inline void emu_put(emu_warp *w, emu_slot slot, bool wide, int lane, uint
 #define EMU_EACH_LANE(lane, mask)                                                                  \
     for (uint32_t rest_ = (mask), lane = 0; rest_ != 0 && (lane = (uint32_t)__builtin_ctz(rest_), 1); rest_ &= rest_ - 1)
 
+/* The same inside such a loop. */
+#define EMU_EACH_LANE_OF(lane, mask)                                                               \
+    for (uint32_t inner_ = (mask), lane = 0; inner_ != 0 && (lane = (uint32_t)__builtin_ctz(inner_), 1); inner_ &= inner_ - 1)
+
 static inline uint64_t emu_random_next(uint64_t *state) {
     uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -299,6 +326,8 @@ emu_step emu_run_setp(emu_warp *warp, const emu_op *op, uint32_t mask);
 /* warp.c */
 int64_t emu_warp_run(emu_warp *warp, int64_t budget);
 void emu_warp_start(emu_warp *warp, uint32_t lanes);
+/* flow.c: registers that some path reads unwritten */
+void emu_check_defined(emu_warp *warp, const emu_op *op, uint32_t mask);
 bool emu_converged(const emu_warp *warp, uint32_t mask);
 emu_step emu_need_all(emu_warp *warp, const emu_op *op, uint32_t mask);
 static inline emu_fragment *emu_current(emu_warp *w) {
@@ -346,6 +375,8 @@ typedef struct emu_mbarrier {
     uint32_t phase, pending, expected;
     int32_t tx;
 } emu_mbarrier;
+/* A warp has ended: barriers without a count may be complete. */
+void emu_named_recheck(emu_cta *cta);
 bool emu_mbarrier_get(const emu_cta *cta, uint32_t address, emu_mbarrier *barrier);
 
 /* copy.c, tensor.c, wgmma.c: delivery */
@@ -363,7 +394,7 @@ bool emu_cta_turn(emu_cta *cta); /* one turn; false when the CTA is at its end *
 
 /* Handlers by opcode, chosen by lower.c. */
 #define EMU_HANDLERS(_)                                                                            \
-    _(branch) _(branch_indexed) _(exit) _(trap) _(nothing) _(move) _(pack) _(unpack) _(clock) _(predicate_logic) _(select) _(add_carry) \
+    _(branch) _(branch_indexed) _(exit) _(trap) _(nothing) _(move) _(pack) _(unpack) _(clock) _(predicate_logic) _(select) _(carry) _(insert) _(test) \
     _(load) _(store) _(atomic) _(reduce) _(load_param) _(convert_address) _(is_space) _(map_address) \
     _(ldmatrix) _(stmatrix) _(movmatrix) \
     _(barrier_sync) _(barrier_arrive) _(barrier_reduce) _(warp_sync) \

@@ -1,0 +1,459 @@
+/*
+ * Vector handlers of hot instructions: sixteen lanes at a time in GCC's vector extension, included by one file per instruction set. Each is
+ * bit-equal to the scalar function of the same instruction (lower_alu.c); where an instruction set has no good way, select() returns NULL
+ * and the scalar twin runs. Lanes are independent, so a destination may share planes with a source: all planes are read before one is written.
+ */
+#include "emu_internal.h"
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+typedef uint32_t vu __attribute__((vector_size(64), may_alias));
+typedef int32_t vi __attribute__((vector_size(64), may_alias));
+typedef float vf __attribute__((vector_size(64), may_alias));
+#pragma GCC diagnostic ignored "-Wpsabi" /* every function that takes a vector is inlined */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vu *planes(emu_warp *w, emu_slot slot) {
+    return (vu *)emu_lanes(w, slot);
+}
+
+INLINE vu pick(vi mask, vu yes, vu no) {
+    return ((vu)mask & yes) | (~(vu)mask & no);
+}
+
+INLINE void put(vu *d, vu r, uint32_t mask) {
+    if ((mask & 0xffff) == 0xffff) {
+        *d = r;
+    } else {
+        static const vu bit = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+        *d = pick((bit & mask) != 0, r, *d);
+    }
+}
+
+INLINE uint32_t bits_of(vi m) {
+#if defined(__AVX512DQ__)
+    return _mm512_movepi32_mask((__m512i)m);
+#elif defined(__AVX2__)
+    union { vi v; __m256 h[2]; } u = {m};
+    return (uint32_t)_mm256_movemask_ps(u.h[0]) | (uint32_t)_mm256_movemask_ps(u.h[1]) << 8;
+#else
+    uint32_t r = 0;
+    for (int i = 0; i < 16; i++) r |= (uint32_t)(m[i] & 1) << i;
+    return r;
+#endif
+}
+
+INLINE vu flush(vu x) {
+    return x & pick((x & 0x7f800000u) != 0, ~(vu){0}, (vu){0} + 0x80000000u);
+}
+
+INLINE vf multiply_add(vf x, vf y, vf z) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
+#elif defined(__FMA__)
+    union { vf v; __m256 h[2]; } a = {x}, b = {y}, c = {z};
+    for (int i = 0; i < 2; i++) c.h[i] = _mm256_fmadd_ps(a.h[i], b.h[i], c.h[i]);
+    return c.v;
+#else
+    for (int i = 0; i < 16; i++) z[i] = __builtin_fmaf(x[i], y[i], z[i]);
+    return z;
+#endif
+}
+
+#if defined(__AVX512F__)
+#define ROUNDED(call, ...)                                                                         \
+    switch (round) {                                                                               \
+    case EMU_RZ: return (vf)call##_round_ps(__VA_ARGS__, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);   \
+    case EMU_RM: return (vf)call##_round_ps(__VA_ARGS__, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); \
+    case EMU_RP: return (vf)call##_round_ps(__VA_ARGS__, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); \
+    default: break;                                                                                \
+    }
+#define DIRECTED 1
+#else
+#define ROUNDED(call, ...)
+#define DIRECTED 0
+#endif
+
+enum { K_ADD, K_SUB, K_MUL, K_FMA };
+
+INLINE vf compute(int kind, int round, vf x, vf y, vf z) {
+    (void)round, (void)z;
+    switch (kind) {
+    case K_ADD: ROUNDED(_mm512_add, (__m512)x, (__m512)y) return x + y;
+    case K_SUB: ROUNDED(_mm512_sub, (__m512)x, (__m512)y) return x - y;
+    case K_MUL: ROUNDED(_mm512_mul, (__m512)x, (__m512)y) return x * y;
+    default: ROUNDED(_mm512_fmadd, (__m512)x, (__m512)y, (__m512)z) return multiply_add(x, y, z);
+    }
+}
+
+INLINE vu canonical(vf r) {
+#if defined(__AVX512F__)
+    __mmask16 nan = _mm512_cmp_ps_mask((__m512)r, (__m512)r, _CMP_UNORD_Q);
+    if (__builtin_expect(nan != 0, 0)) return (vu)_mm512_mask_mov_epi32((__m512i)r, nan, _mm512_set1_epi32(0x7fffffff));
+    return (vu)r;
+#else
+    return pick(r != r, (vu){0} + 0x7fffffffu, (vu)r);
+#endif
+}
+
+INLINE emu_step arithmetic(emu_warp *w, const emu_op *op, uint32_t mask, int kind, int round, bool ftz, int count) {
+    vu *d = planes(w, op->d);
+    const vu *a = planes(w, op->a), *b = planes(w, op->b), *c = kind == K_FMA ? planes(w, op->c) : b;
+    for (int h = 0; h < 2; h++) {
+        vu r[2];
+        for (int p = 0; p < count; p++) {
+            vu x = a[h + 2 * p], y = b[h + 2 * p], z = c[h + 2 * p];
+            if (ftz) x = flush(x), y = flush(y), z = flush(z);
+            r[p] = canonical(compute(kind, round, (vf)x, (vf)y, (vf)z));
+            if (ftz) r[p] = flush(r[p]);
+        }
+        for (int p = 0; p < count; p++) put(&d[h + 2 * p], r[p], mask >> (16 * h));
+    }
+    return EMU_NEXT;
+}
+
+#define ARITHMETIC(kind, round, ftz, count)                                                                       \
+    static emu_step f_##kind##_##round##_##ftz##_##count(emu_warp *w, const emu_op *op, uint32_t mask) {          \
+        return arithmetic(w, op, mask, kind, round, ftz, count);                                                  \
+    }
+#define ARITHMETIC4(kind, round) ARITHMETIC(kind, round, 0, 1) ARITHMETIC(kind, round, 0, 2) ARITHMETIC(kind, round, 1, 1) ARITHMETIC(kind, round, 1, 2)
+#define ARITHMETIC16(kind) ARITHMETIC4(kind, 0) ARITHMETIC4(kind, 1) ARITHMETIC4(kind, 2) ARITHMETIC4(kind, 3)
+ARITHMETIC16(K_ADD) ARITHMETIC16(K_SUB) ARITHMETIC16(K_MUL) ARITHMETIC16(K_FMA)
+#define ROW(kind, round) {{f_##kind##_##round##_0_1, f_##kind##_##round##_0_2}, {f_##kind##_##round##_1_1, f_##kind##_##round##_1_2}}
+#define TABLE(kind) {ROW(kind, 0), ROW(kind, 1), ROW(kind, 2), ROW(kind, 3)}
+static const emu_handler ARITHMETICS[4][4][2][2] = {TABLE(K_ADD), TABLE(K_SUB), TABLE(K_MUL), TABLE(K_FMA)};
+
+/* ---- minimum and maximum: the smaller sign-magnitude number, NaN by rule ---- */
+
+INLINE vu extreme(vu x, vu y, bool max, bool nan_wins) {
+    vi kx = (vi)x ^ (vi)((vu)((vi)x >> 31) >> 1), ky = (vi)y ^ (vi)((vu)((vi)y >> 31) >> 1);
+    vu r = pick(max ? kx > ky : ky > kx, x, y);
+    vi x_nan = (vf)x != (vf)x, y_nan = (vf)y != (vf)y;
+#if defined(__AVX512F__)
+    if (__builtin_expect(_mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_UNORD_Q) == 0, 1)) return r;
+#endif
+    r = pick(y_nan, x, pick(x_nan, y, r));
+    return pick(nan_wins ? x_nan | y_nan : x_nan & y_nan, (vu){0} + 0x7fffffffu, r);
+}
+
+INLINE emu_step extremes(emu_warp *w, const emu_op *op, uint32_t mask, bool max, bool three) {
+    vu *d = planes(w, op->d);
+    const vu *a = planes(w, op->a), *b = planes(w, op->b), *c = three ? planes(w, op->c) : b;
+    bool ftz = op->mode.ftz, nan_wins = op->mode.nan;
+    for (int h = 0; h < 2; h++) {
+        vu x = a[h], y = b[h], z = c[h];
+        if (ftz) x = flush(x), y = flush(y), z = flush(z);
+        vu r = extreme(x, y, max, nan_wins);
+        if (three) r = extreme(r, z, max, nan_wins);
+        put(&d[h], r, mask >> (16 * h));
+    }
+    return EMU_NEXT;
+}
+static emu_step f_min(emu_warp *w, const emu_op *op, uint32_t mask) { return extremes(w, op, mask, false, false); }
+static emu_step f_max(emu_warp *w, const emu_op *op, uint32_t mask) { return extremes(w, op, mask, true, false); }
+static emu_step f_min3(emu_warp *w, const emu_op *op, uint32_t mask) { return extremes(w, op, mask, false, true); }
+static emu_step f_max3(emu_warp *w, const emu_op *op, uint32_t mask) { return extremes(w, op, mask, true, true); }
+
+/* ---- one plane in, one plane out ---- */
+
+#define UNARY(name, expression)                                                                    \
+    static emu_step name(emu_warp *w, const emu_op *op, uint32_t mask) {                           \
+        vu *d = planes(w, op->d);                                                                  \
+        const vu *a = planes(w, op->a);                                                            \
+        for (int h = 0; h < 2; h++) {                                                              \
+            vu x = a[h];                                                                           \
+            put(&d[h], expression, mask >> (16 * h));                                              \
+        }                                                                                          \
+        return EMU_NEXT;                                                                           \
+    }
+#define BINARY(name, expression)                                                                   \
+    static emu_step name(emu_warp *w, const emu_op *op, uint32_t mask) {                           \
+        vu *d = planes(w, op->d);                                                                  \
+        const vu *a = planes(w, op->a), *b = planes(w, op->b);                                     \
+        for (int h = 0; h < 2; h++) {                                                              \
+            vu x = a[h], y = b[h];                                                                 \
+            put(&d[h], expression, mask >> (16 * h));                                              \
+        }                                                                                          \
+        return EMU_NEXT;                                                                           \
+    }
+#define TERNARY(name, expression)                                                                  \
+    static emu_step name(emu_warp *w, const emu_op *op, uint32_t mask) {                           \
+        vu *d = planes(w, op->d);                                                                  \
+        const vu *a = planes(w, op->a), *b = planes(w, op->b), *c = planes(w, op->c);              \
+        for (int h = 0; h < 2; h++) {                                                              \
+            vu x = a[h], y = b[h], z = c[h];                                                       \
+            put(&d[h], expression, mask >> (16 * h));                                              \
+        }                                                                                          \
+        return EMU_NEXT;                                                                           \
+    }
+UNARY(i_mov, x)
+UNARY(i_not, ~x)
+UNARY(i_neg, 0 - x)
+UNARY(f_neg, x ^ 0x80000000u)
+UNARY(f_abs, x & 0x7fffffffu)
+BINARY(i_add, x + y)
+BINARY(i_sub, x - y)
+BINARY(i_mul, x * y)
+BINARY(i_and, x & y)
+BINARY(i_or, x | y)
+BINARY(i_xor, x ^ y)
+BINARY(i_shl, pick(y < 32u, x << (y & 31u), (vu){0}))
+BINARY(i_shr_u, pick(y < 32u, x >> (y & 31u), (vu){0}))
+BINARY(i_shr_s, (vu)((vi)x >> (vi)pick(y < 32u, y, (vu){0} + 31u)))
+BINARY(i_min_u, pick(x < y, x, y))
+BINARY(i_max_u, pick(x > y, x, y))
+BINARY(i_min_s, pick((vi)x < (vi)y, x, y))
+BINARY(i_max_s, pick((vi)x > (vi)y, x, y))
+TERNARY(i_mad, x * y + z)
+
+/* ---- 64 bits in two planes ---- */
+
+#define PAIR(name, low, high)                                                                      \
+    static emu_step name(emu_warp *w, const emu_op *op, uint32_t mask) {                           \
+        vu *d = planes(w, op->d);                                                                  \
+        const vu *a = planes(w, op->a), *b = op->b == EMU_NO_SLOT ? a : planes(w, op->b);           \
+        for (int h = 0; h < 2; h++) {                                                              \
+            vu x0 = a[h], x1 = a[h + 2], y0 = b[h], y1 = b[h + 2], r0 = low, r1 = high;             \
+            (void)y0, (void)y1;                                                                    \
+            put(&d[h], r0, mask >> (16 * h));                                                      \
+            put(&d[h + 2], r1, mask >> (16 * h));                                                  \
+        }                                                                                          \
+        return EMU_NEXT;                                                                           \
+    }
+PAIR(l_mov, x0, x1)
+PAIR(l_add, x0 + y0, x1 + y1 - (vu)(r0 < x0))
+PAIR(l_sub, x0 - y0, x1 - y1 + (vu)(x0 < y0))
+PAIR(l_and, x0 & y0, x1 & y1)
+PAIR(l_or, x0 | y0, x1 | y1)
+PAIR(l_xor, x0 ^ y0, x1 ^ y1)
+
+INLINE emu_step widen(emu_warp *w, const emu_op *op, uint32_t mask, bool is_signed) {
+    vu *d = planes(w, op->d);
+    const vu *a = planes(w, op->a);
+    for (int h = 0; h < 2; h++) {
+        vu x = a[h];
+        put(&d[h], x, mask >> (16 * h));
+        put(&d[h + 2], is_signed ? (vu)((vi)x >> 31) : (vu){0}, mask >> (16 * h));
+    }
+    return EMU_NEXT;
+}
+static emu_step l_widen_u(emu_warp *w, const emu_op *op, uint32_t mask) { return widen(w, op, mask, false); }
+static emu_step l_widen_s(emu_warp *w, const emu_op *op, uint32_t mask) { return widen(w, op, mask, true); }
+
+/* mov.b64 d, {a, b} and back. */
+static emu_step l_pack(emu_warp *w, const emu_op *op, uint32_t mask) {
+    vu *d = planes(w, op->a);
+    const vu *a = planes(w, op->list[0]), *b = planes(w, op->list[1]);
+    for (int h = 0; h < 2; h++) {
+        vu x = a[h], y = b[h];
+        put(&d[h], x, mask >> (16 * h));
+        put(&d[h + 2], y, mask >> (16 * h));
+    }
+    return EMU_NEXT;
+}
+static emu_step l_unpack(emu_warp *w, const emu_op *op, uint32_t mask) {
+    vu *d = planes(w, op->list[0]), *e = planes(w, op->list[1]);
+    const vu *a = planes(w, op->a);
+    for (int h = 0; h < 2; h++) {
+        vu x = a[h], y = a[h + 2];
+        put(&d[h], x, mask >> (16 * h));
+        put(&e[h], y, mask >> (16 * h));
+    }
+    return EMU_NEXT;
+}
+
+static emu_step i_select(emu_warp *w, const emu_op *op, uint32_t mask) {
+    vu *d = planes(w, op->d);
+    const vu *a = planes(w, op->a), *b = planes(w, op->b);
+    uint32_t yes = emu_pred(w, op->s);
+    for (int h = 0; h < 2; h++) {
+        vu r = b[h];
+        put(&r, a[h], yes >> (16 * h));
+        put(&d[h], r, mask >> (16 * h));
+    }
+    return EMU_NEXT;
+}
+
+/* ---- setp on one plane ---- */
+
+enum { C_S, C_U, C_F };
+
+INLINE vi holds(int kind, int compare, bool unordered, vu x, vu y) {
+    vi r;
+#define COMPARE(o) kind == C_F ? (vi)((vf)x o (vf)y) : kind == C_S ? (vi)((vi)x o (vi)y) : (vi)(x o y)
+    switch (compare) {
+    case EMU_EQ: r = COMPARE(==); break;
+    case EMU_NE: r = COMPARE(!=); break;
+    case EMU_LT: r = COMPARE(<); break;
+    case EMU_LE: r = COMPARE(<=); break;
+    case EMU_GT: r = COMPARE(>); break;
+    default: r = COMPARE(>=); break;
+    }
+    if (kind == C_F) {
+        vi nan = ((vf)x != (vf)x) | ((vf)y != (vf)y);
+        r = unordered ? r | nan : r & ~nan;
+    }
+    return r;
+}
+
+INLINE emu_step setp(emu_warp *w, const emu_op *op, uint32_t mask, int kind, int compare) {
+    const vu *a = planes(w, op->a), *b = planes(w, op->b);
+    uint32_t result = 0;
+    for (int h = 0; h < 2; h++) {
+        vu x = a[h], y = b[h];
+        if (kind == C_F && op->mode.ftz) x = flush(x), y = flush(y);
+        result |= bits_of(holds(kind, compare, op->unordered, x, y)) << (16 * h);
+    }
+    emu_set_pred(w, op->p, result, mask);
+    return EMU_NEXT;
+}
+#define SETP(kind, compare) static emu_step p_##kind##_##compare(emu_warp *w, const emu_op *op, uint32_t mask) { return setp(w, op, mask, kind, compare); }
+#define SETP6(kind) SETP(kind, EMU_EQ) SETP(kind, EMU_NE) SETP(kind, EMU_LT) SETP(kind, EMU_LE) SETP(kind, EMU_GT) SETP(kind, EMU_GE)
+SETP6(C_S) SETP6(C_U) SETP6(C_F)
+#define SETP_ROW(kind) {p_##kind##_EMU_EQ, p_##kind##_EMU_NE, p_##kind##_EMU_LT, p_##kind##_EMU_LE, p_##kind##_EMU_GT, p_##kind##_EMU_GE}
+static const emu_handler SETPS[3][6] = {SETP_ROW(C_S), SETP_ROW(C_U), SETP_ROW(C_F)};
+
+/* ---- conversions and 2^x ---- */
+
+INLINE vu bf16_bits(vu x) {
+    vu r = (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
+    return pick((x & 0x7fffffffu) > 0x7f800000u, (vu){0} + 0x7fffu, r);
+}
+BINARY(c_bf16x2, bf16_bits(x) << 16 | bf16_bits(y))
+
+#if defined(__AVX512F__) || defined(__F16C__)
+INLINE vu f16_bits(vu x) {
+#if defined(__AVX512F__)
+    vu r = (vu)_mm512_cvtepu16_epi32(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#else
+    union { vu v; __m256 h[2]; __m256i i[2]; } u = {x};
+    for (int i = 0; i < 2; i++) u.i[i] = _mm256_cvtepu16_epi32(_mm256_cvtps_ph(u.h[i], _MM_FROUND_TO_NEAREST_INT));
+    vu r = u.v;
+#endif
+    return pick((x & 0x7fffffffu) > 0x7f800000u, (vu){0} + 0x7fffu, r);
+}
+BINARY(c_f16x2, f16_bits(x) << 16 | f16_bits(y))
+
+INLINE vf whole_of(vf x) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    union { vf v; __m256 h[2]; } u = {x};
+    for (int i = 0; i < 2; i++) u.h[i] = _mm256_round_ps(u.h[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return u.v;
+#endif
+}
+
+INLINE vu ex2(vu bits, bool ftz) {
+    if (ftz) bits = flush(bits);
+    vf x = (vf)bits, limit = (vf){0} + (ftz ? -126.0f : -150.0f);
+    vi small = x < limit, large = x >= 128.0f;
+    vf safe = (vf)pick(small | large | (x != x), (vu){0}, bits);
+    vf whole = whole_of(safe), f = safe - whole, p = (vf){0} + EMU_EX2[EMU_EX2_TERMS - 1];
+    for (int i = EMU_EX2_TERMS - 2; i >= 0; i--) p = multiply_add(p, f, (vf){0} + EMU_EX2[i]);
+    vi n = __builtin_convertvector(whole, vi), half = (n + (vi)((vu)n >> 31)) >> 1;
+    vf r = p * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
+    vu out = ftz ? flush((vu)r) : (vu)r;
+    out = pick(large, (vu){0} + 0x7f800000u, pick(small, (vu){0}, out));
+    return pick(x != x, (vu){0} + 0x7fffffffu, out);
+}
+UNARY(f_ex2, ex2(x, false))
+UNARY(f_ex2_ftz, ex2(x, true))
+#define HAS_CONVERSIONS 1
+#else
+#define HAS_CONVERSIONS 0
+#endif
+
+/* ---- selection ---- */
+
+static emu_handler select_float(const emu_op *op, int opcode, int count) {
+    int kind = opcode == PTX_OP_ADD ? K_ADD : opcode == PTX_OP_SUB ? K_SUB : opcode == PTX_OP_MUL ? K_MUL : K_FMA;
+    bool plain = !op->mode.sat && !op->mode.relu;
+    switch (opcode) {
+    case PTX_OP_ADD: case PTX_OP_SUB: case PTX_OP_MUL: case PTX_OP_FMA: case PTX_OP_MAD:
+        if (!plain || op->mode.round > EMU_RP || (!DIRECTED && op->mode.round != EMU_RN)) return NULL;
+        return ARITHMETICS[kind][op->mode.round][op->mode.ftz][count - 1];
+    case PTX_OP_MIN: return !plain || op->mode.abs || op->mode.xorsign || count == 2 ? NULL : op->c == EMU_NO_SLOT ? f_min : f_min3;
+    case PTX_OP_MAX: return !plain || op->mode.abs || op->mode.xorsign || count == 2 ? NULL : op->c == EMU_NO_SLOT ? f_max : f_max3;
+    case PTX_OP_NEG: return op->mode.ftz || count == 2 ? NULL : f_neg;
+    case PTX_OP_ABS: return op->mode.ftz || count == 2 ? NULL : f_abs;
+#if HAS_CONVERSIONS
+    case PTX_OP_EX2: return op->mode.ftz ? f_ex2_ftz : f_ex2;
+#endif
+    default: return NULL;
+    }
+}
+
+static emu_handler select_word(const emu_op *op, int opcode) {
+    const ptx_form *f = op->source->form;
+    switch (opcode) {
+    case PTX_OP_ADD: return op->mode.sat ? NULL : i_add;
+    case PTX_OP_SUB: return op->mode.sat ? NULL : i_sub;
+    case PTX_OP_MUL: return f->half == PTX_HALF_LO ? i_mul : NULL;
+    case PTX_OP_MAD: return f->half == PTX_HALF_LO ? i_mad : NULL;
+    case PTX_OP_AND: return i_and;
+    case PTX_OP_OR: return i_or;
+    case PTX_OP_XOR: return i_xor;
+    case PTX_OP_NOT: return i_not;
+    case PTX_OP_NEG: return i_neg;
+    case PTX_OP_SHL: return i_shl;
+    case PTX_OP_SHR: return op->is_signed ? i_shr_s : i_shr_u;
+    case PTX_OP_MIN: return op->c != EMU_NO_SLOT || op->mode.relu ? NULL : op->is_signed ? i_min_s : i_min_u;
+    case PTX_OP_MAX: return op->c != EMU_NO_SLOT || op->mode.relu ? NULL : op->is_signed ? i_max_s : i_max_u;
+    default: return NULL;
+    }
+}
+
+static emu_handler select_long(const emu_op *op, int opcode) {
+    switch (opcode) {
+    case PTX_OP_ADD: return l_add;
+    case PTX_OP_SUB: return l_sub;
+    case PTX_OP_AND: return l_and;
+    case PTX_OP_OR: return l_or;
+    case PTX_OP_XOR: return l_xor;
+    default: (void)op; return NULL;
+    }
+}
+
+static emu_handler select_cvt(const emu_op *op, const ptx_form *f) {
+    int to = f->types[0], from = f->types[1];
+    bool plain = !op->mode.sat && !op->mode.satfinite && !op->mode.relu && !op->mode.ftz;
+    if (f->type_count != 2 || !plain) return NULL;
+    bool to_long = to == PTX_TYPE_U64 || to == PTX_TYPE_S64, to_word = to == PTX_TYPE_U32 || to == PTX_TYPE_S32;
+    if (to_long && from == PTX_TYPE_U32 && op->wide == 1) return l_widen_u;
+    if (to_long && from == PTX_TYPE_S32 && op->wide == 1) return l_widen_s;
+    if (to_word && (from == PTX_TYPE_U64 || from == PTX_TYPE_S64) && !(op->wide & 1)) return i_mov; /* the low plane */
+    if (from == PTX_TYPE_F32 && to == PTX_TYPE_BF16X2 && f->rounding == PTX_RN) return c_bf16x2;
+#if HAS_CONVERSIONS
+    if (from == PTX_TYPE_F32 && to == PTX_TYPE_F16X2 && f->rounding == PTX_RN) return c_f16x2;
+#endif
+    return NULL;
+}
+
+static emu_handler select_setp(const emu_op *op, const ptx_form *f) {
+    if (op->q.index != 0 || f->operation || op->compare > EMU_GE) return NULL;
+    int kind = f->types[0] == PTX_TYPE_F32 ? C_F : op->is_signed ? C_S : C_U;
+    if (op->bits != 32 || (kind != C_F && op->format != EMU_FORMATS)) return NULL;
+    return SETPS[kind][op->compare];
+}
+
+static emu_handler select_handler(const emu_op *op) {
+    const ptx_form *f = op->source->form;
+    int type = f->type_count ? f->types[0] : PTX_TYPE_NONE;
+    if (op->run == emu_do_move) return op->extra == 1 ? i_mov : op->extra == 2 ? l_mov : NULL;
+    if (op->run == emu_do_pack) return op->count == 2 && op->extra == 32 ? l_pack : NULL;
+    if (op->run == emu_do_unpack) return op->count == 2 && op->extra == 32 ? l_unpack : NULL;
+    if (op->run == emu_do_select) return op->extra == 1 ? i_select : NULL;
+    if (op->run == emu_run_setp) return select_setp(op, f);
+    if (op->run != emu_run_scalar) return NULL;
+    if (f->opcode == PTX_OP_CVT) return select_cvt(op, f);
+    if (type == PTX_TYPE_F32) return select_float(op, f->opcode, 1);
+    if (type == PTX_TYPE_F32X2) return select_float(op, f->opcode, 2);
+    bool word = type == PTX_TYPE_B32 || type == PTX_TYPE_U32 || type == PTX_TYPE_S32;
+    if (word && op->wide == 0) return select_word(op, f->opcode);
+    bool all_wide = op->wide == (op->b == EMU_NO_SLOT ? 3 : 7) && op->c == EMU_NO_SLOT;
+    bool is_long = type == PTX_TYPE_B64 || type == PTX_TYPE_U64 || type == PTX_TYPE_S64;
+    return is_long && all_wide ? select_long(op, f->opcode) : NULL;
+}

@@ -1,0 +1,260 @@
+/*
+ * The copy unit (ISA 9.7.9.25 to 27): bulk and bulk tensor copies both ways, cp.async, and bulk groups. A copy waits in the CTA's list until
+ * the scheduler delivers it; it moves its bytes then, and signals its mbarrier. Tile mode, interleave none, element strides 1.
+ */
+#include "emu_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static emu_async *enqueue(emu_warp *w, const emu_op *op, int lane) {
+    emu_cta *cta = w->cta;
+    if (cta->copy_count == cta->copy_max) {
+        int32_t max = cta->copy_max ? 2 * cta->copy_max : 16;
+        emu_async *grown = max > 65536 ? NULL : realloc(cta->copies, (size_t)max * sizeof *grown);
+        if (grown == NULL) {
+            emu_fault(w, lane, EMU_LIMIT, op, "more than 65536 copies in flight");
+            return NULL;
+        }
+        cta->copies = grown;
+        cta->copy_max = max;
+    }
+    emu_async *a = &cta->copies[cta->copy_count++];
+    memset(a, 0, sizeof *a);
+    a->warp = w->index;
+    a->lane = lane;
+    a->op = op;
+    a->due = cta->time + emu_delay(cta, EMU_UNIT_TMA);
+    return a;
+}
+
+static uint64_t place_address(emu_warp *w, const emu_place *p, int lane) {
+    return (p->slot == EMU_NO_SLOT ? 0 : emu_get(w, p->slot, p->wide, lane)) + (uint64_t)p->offset;
+}
+
+/* ---- tensors ---- */
+
+/* Copies one row of the box (its innermost dimension) at shared address `linear`, 16 bytes at a time through the swizzle. */
+static void move_row(emu_cta *cta, const kernel_tensormap *m, uint8_t *row, int64_t first, uint32_t linear, bool load) {
+    int64_t size = kernel_tensormap_element_bytes(m->type), length = (int64_t)m->box[0] * size;
+    int64_t from = first * size, end = row == NULL ? 0 : (int64_t)m->dims[0] * size;
+    uint32_t mask = m->swizzle == KERNEL_SWIZZLE_128 ? 7 : m->swizzle == KERNEL_SWIZZLE_64 ? 3 : m->swizzle == KERNEL_SWIZZLE_32 ? 1 : 0;
+    for (int64_t at = 0; at < length; at += 16) {
+        uint32_t address = linear + (uint32_t)at;
+        address ^= (address >> 7 & mask) << 4;
+        uint8_t *shared = emu_shared_at(cta, address);
+        int64_t lo = from + at, hi = lo + 16;
+        int64_t inside_lo = lo < 0 ? 0 : lo, inside_hi = hi > end ? end : hi;
+        if (load && (inside_lo > lo || inside_hi < hi)) memset(shared, 0, 16);
+        if (inside_lo >= inside_hi) continue;
+        if (load) memcpy(shared + (inside_lo - lo), row + inside_lo, (size_t)(inside_hi - inside_lo));
+        else memcpy(row + inside_lo, shared + (inside_lo - lo), (size_t)(inside_hi - inside_lo));
+    }
+}
+
+/* The global bytes of one row, NULL when a coordinate lies outside the tensor. */
+static uint8_t *row_bytes(emu_cta *cta, const emu_async *a, const uint32_t index[5], bool write, bool *fault) {
+    const kernel_tensormap *m = &a->map;
+    uint64_t address = m->address, size = (uint64_t)kernel_tensormap_element_bytes(m->type);
+    for (int32_t d = 1; d < m->rank; d++) {
+        int64_t c = (int64_t)a->coordinates[d] + index[d];
+        if (c < 0 || (uint64_t)c >= m->dims[d]) return NULL;
+        address += (uint64_t)c * m->strides[d];
+    }
+    if (a->coordinates[0] >= (int64_t)m->dims[0] || a->coordinates[0] + (int64_t)m->box[0] <= 0) return NULL;
+    int64_t lo = a->coordinates[0] < 0 ? 0 : a->coordinates[0], hi = (int64_t)a->coordinates[0] + m->box[0];
+    if (hi > (int64_t)m->dims[0]) hi = (int64_t)m->dims[0];
+    if (emu_global(cta, address + (uint64_t)lo * size, (uint64_t)(hi - lo) * size, write) == NULL) {
+        *fault = true;
+        return NULL;
+    }
+    return (uint8_t *)(uintptr_t)address;
+}
+
+static void move_box(emu_cta *cta, const emu_async *a, bool load) {
+    const kernel_tensormap *m = &a->map;
+    uint32_t index[5] = {0}, pitch = m->box[0] * (uint32_t)kernel_tensormap_element_bytes(m->type), linear = a->shared;
+    bool fault = false;
+    for (;;) {
+        uint8_t *row = row_bytes(cta, a, index, !load, &fault);
+        if (fault) {
+            emu_report_finding(cta, &cta->warps[a->warp], a->lane, EMU_OUT_OF_BOUNDS, EMU_ERROR, a->op->source,
+                               "the tensor map at 0x%" PRIx64 " describes memory outside every buffer passed (coordinates %d, %d, %d, %d, %d)",
+                               m->address, a->coordinates[0], a->coordinates[1], a->coordinates[2], a->coordinates[3], a->coordinates[4]);
+            return;
+        }
+        if (load || row != NULL) move_row(cta, m, row, a->coordinates[0], linear, load);
+        linear += pitch;
+        int32_t d = 1;
+        while (d < m->rank && ++index[d] == m->box[d]) index[d++] = 0;
+        if (d >= m->rank) return;
+    }
+}
+
+static bool check_source(emu_cta *cta, const emu_async *a, uint64_t bytes) {
+    char name[96];
+    if (!cta->machine->checked || emu_shared_ready(cta, a->shared, (uint32_t)bytes)) return true;
+    emu_report_finding(cta, &cta->warps[a->warp], a->lane, EMU_UNINITIALISED, EMU_ERROR, a->op->source,
+                       "a bulk store reads shared memory that nothing has written: %s, %" PRIu64 " bytes", emu_shared_name(cta, a->shared, name, sizeof name), bytes);
+    return true;
+}
+
+void emu_copy_deliver(emu_cta *cta, int32_t index) {
+    emu_async a = cta->copies[index];
+    cta->copies[index] = cta->copies[--cta->copy_count];
+    cta->changes++;
+    EMU_EVENT(cta, &cta->warps[a.warp], EMU_EVENT_COMPLETE, EMU_MEMORY_SHARED, EMU_UNIT_TMA, 1u << a.lane, a.shared, a.bytes, a.kind);
+    switch (a.kind) {
+    case EMU_ASYNC_LOAD:
+        move_box(cta, &a, true);
+        emu_shared_mark(cta, a.shared, (uint32_t)a.bytes);
+        emu_mbarrier_complete(cta, a.op->source, a.barrier, (uint32_t)a.bytes);
+        cta->bytes_loaded += (int64_t)a.bytes;
+        break;
+    case EMU_ASYNC_STORE:
+        check_source(cta, &a, a.bytes);
+        move_box(cta, &a, false);
+        cta->bytes_stored += (int64_t)a.bytes;
+        break;
+    case EMU_ASYNC_BULK_LOAD: {
+        memcpy(emu_shared_at(cta, a.shared), (const void *)(uintptr_t)a.global, a.bytes);
+        emu_shared_mark(cta, a.shared, (uint32_t)a.bytes);
+        if (a.barrier) emu_mbarrier_complete(cta, a.op->source, a.barrier, (uint32_t)a.bytes);
+        cta->bytes_loaded += (int64_t)a.bytes;
+        break;
+    }
+    default:
+        check_source(cta, &a, a.bytes);
+        memcpy((void *)(uintptr_t)a.global, emu_shared_at(cta, a.shared), a.bytes);
+        cta->bytes_stored += (int64_t)a.bytes;
+        break;
+    }
+}
+
+static bool issue_tensor(emu_warp *w, const emu_op *op, int lane) {
+    const emu_more *more = op->more;
+    fa4_error err;
+    emu_async a = {.kind = op->extra ? EMU_ASYNC_STORE : EMU_ASYNC_LOAD};
+    const uint8_t *bytes = emu_map_bytes(w, op, place_address(w, &more->places[1], lane), lane);
+    if (bytes == NULL) return false;
+    if (kernel_tensormap_decode(bytes, &a.map, &err) != FA4_OK) {
+        emu_fault(w, lane, EMU_COPY_MISUSE, op, "%.300s", err.text);
+        return false;
+    }
+    if (a.map.rank != op->count) {
+        emu_fault(w, lane, EMU_COPY_MISUSE, op, "a %d-D copy with a tensor map of rank %d", op->count, a.map.rank);
+        return false;
+    }
+    for (int i = 0; i < op->count; i++) {
+        a.coordinates[i] = (int32_t)emu_lanes(w, op->list[i])[lane];
+        if (op->extra && a.coordinates[i] < 0) {
+            emu_fault(w, lane, EMU_COPY_MISUSE, op, "a store's coordinate %d is negative: %d", i, a.coordinates[i]);
+            return false;
+        }
+    }
+    a.bytes = (uint64_t)kernel_tensormap_box_bytes(&a.map);
+    /* The hardware asks for 128 B; the swizzle's pattern follows absolute address bits. */
+    if (!emu_shared_address(w, op, place_address(w, &more->places[0], lane), (uint32_t)a.bytes, 128, lane, &a.shared)) return false;
+    if (a.map.swizzle == KERNEL_SWIZZLE_128 && a.shared % 1024 != 0 && a.bytes >= 1024)
+        emu_report_finding(w->cta, w, lane, EMU_MISALIGNED, EMU_REVIEW, op->source, "a tile with 128 B swizzle at 0x%x is not on a 1024 B boundary", a.shared);
+    if (!op->extra && !emu_shared_address(w, op, place_address(w, &more->places[2], lane), 8, 8, lane, &a.barrier)) return false;
+    a.group = w->bulk_group[lane];
+    emu_async *q = enqueue(w, op, lane);
+    if (q == NULL) return false;
+    a.warp = q->warp, a.lane = q->lane, a.op = q->op, a.due = q->due;
+    *q = a;
+    return true;
+}
+
+emu_step emu_do_bulk_tensor(emu_warp *w, const emu_op *op, uint32_t mask) {
+    EMU_EACH_LANE(lane, mask) {
+        if (!issue_tensor(w, op, (int)lane)) return EMU_STOP;
+        EMU_EVENT(w->cta, w, EMU_EVENT_ISSUE, EMU_MEMORY_SHARED, EMU_UNIT_TMA, 1u << lane, w->cta->copies[w->cta->copy_count - 1].shared,
+                  w->cta->copies[w->cta->copy_count - 1].bytes, op->extra);
+    }
+    return EMU_NEXT;
+}
+
+/* ---- plain bulk copies ---- */
+
+static bool issue_bulk(emu_warp *w, const emu_op *op, int lane) {
+    const emu_more *more = op->more;
+    uint32_t bytes = emu_lanes(w, op->b)[lane], shared, barrier = 0;
+    int in_shared = op->extra ? 1 : 0;
+    uint64_t global = place_address(w, &more->places[1 - in_shared], lane);
+    if (bytes % 16 != 0 || global % 16 != 0) {
+        emu_fault(w, lane, EMU_MISALIGNED, op, "a bulk copy of %u bytes at global 0x%" PRIx64 ": both must be multiples of 16", bytes, global);
+        return false;
+    }
+    if (!emu_shared_address(w, op, place_address(w, &more->places[in_shared], lane), bytes, 16, lane, &shared)) return false;
+    if (emu_global(w->cta, global, bytes, op->extra) == NULL) {
+        emu_fault(w, lane, EMU_OUT_OF_BOUNDS, op, "a bulk copy of %u bytes at global 0x%" PRIx64 " leaves every buffer", bytes, global);
+        return false;
+    }
+    if (!op->extra && !emu_shared_address(w, op, place_address(w, &more->places[2], lane), 8, 8, lane, &barrier)) return false;
+    emu_async *q = enqueue(w, op, lane);
+    if (q == NULL) return false;
+    q->kind = op->extra ? EMU_ASYNC_BULK_STORE : EMU_ASYNC_BULK_LOAD;
+    q->shared = shared, q->barrier = barrier, q->global = global, q->bytes = bytes;
+    q->group = w->bulk_group[lane];
+    return true;
+}
+
+emu_step emu_do_bulk(emu_warp *w, const emu_op *op, uint32_t mask) {
+    EMU_EACH_LANE(lane, mask) if (!issue_bulk(w, op, (int)lane)) return EMU_STOP;
+    return EMU_NEXT;
+}
+
+emu_step emu_do_bulk_commit(emu_warp *w, const emu_op *op, uint32_t mask) {
+    (void)op;
+    EMU_EACH_LANE(lane, mask) w->bulk_group[lane]++;
+    return EMU_NEXT;
+}
+
+static bool is_store(const emu_async *a) {
+    return a->kind == EMU_ASYNC_STORE || a->kind == EMU_ASYNC_BULK_STORE;
+}
+
+/* A lane waits until at most `value` of its newest groups are in flight. Reads and writes are delivered together. */
+emu_step emu_do_bulk_wait(emu_warp *w, const emu_op *op, uint32_t mask) {
+    for (int32_t i = 0; i < w->cta->copy_count; i++) {
+        const emu_async *a = &w->cta->copies[i];
+        if (a->warp == w->index && is_store(a) && mask >> a->lane & 1 && a->group + op->value < w->bulk_group[a->lane]) return EMU_RETRY;
+    }
+    return EMU_NEXT;
+}
+
+emu_step emu_do_prefetch_map(emu_warp *w, const emu_op *op, uint32_t mask) {
+    EMU_EACH_LANE(lane, mask) if (emu_map_bytes(w, op, emu_address(w, op, op->a, (int)lane) | (op->space == PTX_SPACE_PARAM ? EMU_WINDOW_PARAM : 0), (int)lane) == NULL) return EMU_STOP;
+    return EMU_NEXT;
+}
+
+/* ---- cp.async: done at issue, which its waits allow ---- */
+
+emu_step emu_do_copy_async(emu_warp *w, const emu_op *op, uint32_t mask) {
+    const emu_more *more = op->more;
+    EMU_EACH_LANE(lane, mask) {
+        uint32_t bytes = (uint32_t)op->value, real = op->b == EMU_NO_SLOT ? bytes : emu_lanes(w, op->b)[lane], shared;
+        uint64_t global = place_address(w, &more->places[1], (int)lane);
+        if (real > bytes) real = bytes;
+        if (!emu_shared_address(w, op, place_address(w, &more->places[0], (int)lane), bytes, bytes, (int)lane, &shared)) return EMU_STOP;
+        const uint8_t *from = real ? emu_global(w->cta, global, real, false) : NULL;
+        if (real && from == NULL) return emu_fault(w, (int)lane, EMU_OUT_OF_BOUNDS, op, "cp.async of %u bytes at global 0x%" PRIx64 " leaves every buffer", real, global);
+        memset(emu_shared_at(w->cta, shared), 0, bytes);
+        if (real) memcpy(emu_shared_at(w->cta, shared), from, real);
+        emu_shared_mark(w->cta, shared, bytes);
+    }
+    return EMU_NEXT;
+}
+emu_step emu_do_copy_async_commit(emu_warp *w, const emu_op *op, uint32_t mask) { return emu_do_nothing(w, op, mask); }
+emu_step emu_do_copy_async_wait(emu_warp *w, const emu_op *op, uint32_t mask) { return emu_do_nothing(w, op, mask); }
+
+emu_step emu_do_copy_async_arrive(emu_warp *w, const emu_op *op, uint32_t mask) {
+    EMU_EACH_LANE(lane, mask) {
+        uint32_t address;
+        if (!emu_shared_address(w, op, emu_address(w, op, op->a, (int)lane), 8, 8, (int)lane, &address)) return EMU_STOP;
+        /* Without .noinc the pending count is raised first: the arrival is then neutral. */
+        if (op->extra) emu_mbarrier_arrive(w->cta, w, op->source, address, 1);
+    }
+    return EMU_NEXT;
+}
