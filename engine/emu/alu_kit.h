@@ -12,7 +12,6 @@
 typedef uint32_t vu __attribute__((vector_size(64), may_alias));
 typedef int32_t vi __attribute__((vector_size(64), may_alias));
 typedef float vf __attribute__((vector_size(64), may_alias));
-#pragma GCC diagnostic ignored "-Wpsabi" /* every function that takes a vector is inlined */
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE vu *planes(emu_warp *w, emu_slot slot) {

@@ -22,11 +22,11 @@ enum {
 };
 
 /* Generic address windows; a global address is a host address and has a zero top byte. */
-#define EMU_WINDOW_SHARED (1ull << 56)
-#define EMU_WINDOW_LOCAL (2ull << 56)
-#define EMU_WINDOW_PARAM (3ull << 56)
-#define EMU_WINDOW_CONST (4ull << 56)
-#define EMU_WINDOW_MASK (255ull << 56)
+#define EMU_WINDOW_SHARED ((uint64_t)1 << 56)
+#define EMU_WINDOW_LOCAL ((uint64_t)2 << 56)
+#define EMU_WINDOW_PARAM ((uint64_t)3 << 56)
+#define EMU_WINDOW_CONST ((uint64_t)4 << 56)
+#define EMU_WINDOW_MASK ((uint64_t)255 << 56)
 
 typedef struct emu_plane {
     uint32_t lane[EMU_LANES];
@@ -279,7 +279,7 @@ struct emu_machine {
 /* ---- small helpers ---- */
 
 static inline uint32_t *emu_lanes(emu_warp *w, emu_slot slot) {
-    return w->bank[slot >> 31][slot & ~EMU_CONSTANT].lane;
+    return (uint32_t *)(void *)w->bank[slot >> 31] + (size_t)(slot & ~EMU_CONSTANT) * EMU_LANES;
 }
 static inline uint32_t emu_pred(const emu_warp *w, emu_predicate p) {
     return w->predicates[p.index] ^ (uint32_t)-(int32_t)p.negated;

@@ -51,7 +51,7 @@ static bool lower_store(lowering *l, const ptx_instr *instr, emu_op *op) {
 /* atom d, [a], b{, c}; red [a], b. */
 static bool lower_atomic(lowering *l, const ptx_instr *instr, emu_op *op) {
     const ptx_form *f = instr->form;
-    bool atom = f->opcode == PTX_OP_ATOM || f->opcode == PTX_OP_ATOM_NOFTZ, wide = false;
+    bool atom = f->opcode == PTX_OP_ATOM, wide = false;
     const ptx_operand *o = instr->operands;
     if (f->vector) {
         l->reason = "vector atomics";
@@ -59,7 +59,7 @@ static bool lower_atomic(lowering *l, const ptx_instr *instr, emu_op *op) {
     }
     op->space = first_space(f);
     element_type(f, op);
-    op->extra = f->opcode == PTX_OP_ATOM_NOFTZ || f->opcode == PTX_OP_RED_NOFTZ ? PTX_ADDING : f->operation;
+    op->extra = f->operation;
     op->format = f->types[0] == PTX_TYPE_F32 ? EMU_F32 : f->types[0] == PTX_TYPE_F64 ? EMU_F64
                : f->types[0] == PTX_TYPE_F16 || f->types[0] == PTX_TYPE_F16X2 ? EMU_F16
                : f->types[0] == PTX_TYPE_BF16 || f->types[0] == PTX_TYPE_BF16X2 ? EMU_BF16 : EMU_FORMATS;
@@ -239,7 +239,7 @@ bool emu_lower_memory(lowering *l, const ptx_instr *instr, emu_op *op, bool *min
     switch (f->opcode) {
     case PTX_OP_LD: case PTX_OP_LDU: return lower_load(l, instr, op);
     case PTX_OP_ST: return lower_store(l, instr, op);
-    case PTX_OP_ATOM: case PTX_OP_ATOM_NOFTZ: case PTX_OP_RED: case PTX_OP_RED_NOFTZ: return lower_atomic(l, instr, op);
+    case PTX_OP_ATOM: case PTX_OP_RED: return lower_atomic(l, instr, op);
     case PTX_OP_PREFETCH: case PTX_OP_PREFETCH_L1: case PTX_OP_PREFETCH_L2: case PTX_OP_PREFETCHU_L1:
     case PTX_OP_DISCARD: case PTX_OP_APPLYPRIORITY: return lower_nothing(op);
     case PTX_OP_CREATEPOLICY: return lower_policy(l, instr, op);
