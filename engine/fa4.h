@@ -332,6 +332,23 @@ FA4_API fa4_status fa4_plan_reorder(const fa4_plan *plan, const int64_t *order, 
 /* 1 when row (query) i of head and batch sees key j, by the plan's mask; 0 when not or out of range. */
 FA4_API int32_t fa4_plan_visible(const fa4_plan *plan, int64_t batch, int64_t head_q, int64_t i, int64_t j);
 
+/* One row of a GPU kernel's own tables: what the kernel is compiled from. */
+typedef enum fa4_kernel_row_kind {
+    FA4_ROW_BARRIER = 0, /* an mbarrier array: first is the byte offset of copy 0 in shared memory, size the arrivals of one phase */
+    FA4_ROW_NAMED = 1,   /* a hardware named barrier: first id, copies ids, size threads */
+    FA4_ROW_SHARED = 2,  /* a region of shared memory: first byte, size bytes */
+    FA4_ROW_TENSOR = 3,  /* a region of tensor memory: first column, size 32-bit columns */
+    FA4_ROW_WARP = 4     /* warp `first` of the CTA has the role `arrives` */
+} fa4_kernel_row_kind;
+typedef struct fa4_kernel_row {
+    const char *name; /* static memory: "kv_load.full", "S0"; a warp's is its role */
+    int32_t kind, copies, first, size;
+    int32_t arrives, waits; /* roles by bit: 1 load, 2 mma, 4 softmax, 8 correction, 16 store, 32 schedule */
+} fa4_kernel_row;
+/* The tables of the sm_100a kernel that would run this plan, whatever device it was made for. Fills at most `room` rows; *count is how
+   many there are. */
+FA4_API fa4_status fa4_plan_kernel_rows(const fa4_plan *plan, fa4_kernel_row *rows, int32_t room, int32_t *count, fa4_error *err);
+
 /* ---- run -------------------------------------------------------------------------------------------------------- */
 
 typedef struct fa4_tensors {

@@ -17,37 +17,19 @@ real language model and over synthetic ones; prints a table and a plot. Exit sta
   --help            this text
 ]]
 
--- ---- the command line ------------------------------------------------------------------------------------------------------
+-- The folder of this script: its data and helpers are found from anywhere.
+local HERE = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
+local options_of = dofile(HERE .. "options.lua")
 
-local VALUES = {device = true, input = true, sharpness = true, json = true, csv = true, svg = true}
+local OPTIONS = {device = "list", input = "value", sharpness = "value", json = "value", csv = "value", svg = "value", quick = "flag",
+  help = "flag"}
 
 local function read_options(list)
-  local options, i = {devices = {}}, 1
-  while i <= #list do
-    local name, value = list[i]:match("^%-%-([%w-]+)=?(.*)$")
-    if name == "quick" or name == "help" then
-      options[name] = true
-    elseif VALUES[name] then
-      if value == "" then
-        i = i + 1
-        value = list[i]
-      end
-      if value == nil then return nil, ("--%s needs a value"):format(name) end
-      options[name] = value
-      if name == "device" then table.insert(options.devices, value) end
-    else
-      return nil, ("unknown option %s"):format(list[i])
-    end
-    i = i + 1
-  end
+  local options, message = options_of.read(list, OPTIONS)
+  if not options then return nil, message end
   options.sharpness = tonumber(options.sharpness or 10)
   if not options.sharpness then return nil, "--sharpness needs a number" end
   return options
-end
-
--- The folder of this script, so that its data is found from anywhere.
-local function here()
-  return (debug.getinfo(1, "S").source:match("^@(.*/)") or "./")
 end
 
 -- ---- inputs ----------------------------------------------------------------------------------------------------------------
@@ -80,8 +62,8 @@ end
 
 local function run(options)
   local quick = options.quick
-  local inputs = {load_real(options.input or here() .. "data/real_qkv.safetensors"), synthetic(options.sharpness)}
-  local devices = #options.devices > 0 and options.devices or devices_here()
+  local inputs = {load_real(options.input or HERE .. "data/real_qkv.safetensors"), synthetic(options.sharpness)}
+  local devices = #options.device > 0 and options.device or devices_here()
   local thresholds = fa4.sweep{
     config = {mask = fa4.mask.causal()},
     inputs = inputs,

@@ -9,7 +9,7 @@ local ARROWS = {
   cpu = { "backend", "plan", "pool" },
   cuda = { "backend", "plan", "kernel", "kernels" },
   emu = { "backend", "plan", "pool", "ptx", "kernel", "kernels" },
-  api = { "backend", "cpu", "cuda", "emu", "plan", "reference", "files", "tensor", "pool" },
+  api = { "backend", "cpu", "cuda", "emu", "kernel", "plan", "reference", "files", "tensor", "pool" },
   backend = { "plan", "pool" },
 }
 -- Headers of kernels/ that are plain C with two readers.

@@ -4,8 +4,8 @@ local config = require "fa4.config"
 
 local doc = {}
 
-local MODULES = {"init", "attention", "tensor", "files", "mask", "schedule", "plan", "report", "validate", "sweep", "plot", "svg", "json",
-  "info", "doc", "config"}
+local MODULES = {"init", "attention", "tensor", "files", "mask", "schedule", "plan", "report", "tables", "validate", "sweep", "plot",
+  "svg", "json", "info", "doc", "config"}
 
 local function source_of(module)
   local has_host, host = pcall(require, "fa4.host")

@@ -111,6 +111,18 @@ function info.main(arguments)
   return 0
 end
 
+--- The multiply-add rates of the CPU, measured now on the instruction set in use.
+-- @tparam[opt=1] int threads CPU threads that work
+-- @treturn number GFLOP/s of f32 fused multiply-adds (one counts 2)
+-- @treturn number GFLOP/s of products of bf16 pairs; 0 where the instruction is absent
+-- @raise on a wrong argument
+function info.cpu_peak(threads)
+  threads = errors.whole("cpu_peak: threads", threads == nil and 1 or threads, 1, 1024)
+  local f32, bf16 = native.new("double[1]"), native.new("double[1]")
+  native.check(C.fa4_cpu_peak(native.context(), threads, f32, bf16, native.err))
+  return f32[0], bf16[0]
+end
+
 local timing = {}
 
 function timing.__tostring(t)

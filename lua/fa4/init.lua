@@ -10,8 +10,8 @@ local EXPORTS = {
   uniform = {"tensor", "uniform"}, from_table = {"tensor", "from_table"}, seed = {"tensor", "seed"}, is_tensor = {"tensor", "is"},
   load = {"files", "load"}, save = {"files", "save"},
   sweep = {"sweep", "new"}, info = {"info", "get"}, version = {"info", "version"}, time = {"info", "time"},
-  memory = {"info", "memory"}, open = {"info", "open"}, doc = {"doc", "lookup"},
-  config = {"config"}, mask = {"mask"}, schedule = {"schedule"}, plan = {"plan"}, emu = {"emu"}, kernel = {"kernel"},
+  memory = {"info", "memory"}, cpu_peak = {"info", "cpu_peak"}, open = {"info", "open"}, doc = {"doc", "lookup"},
+  config = {"config"}, mask = {"mask"}, schedule = {"schedule"}, plan = {"plan"}, tables = {"tables"}, emu = {"emu"}, kernel = {"kernel"},
 }
 
 return setmetatable(fa4, {

@@ -1,0 +1,139 @@
+--- The benchmark: attention speed on a device, on the CPU as a share of the FMA peak measured in the same run. Every case runs once per
+-- round, rounds are shuffled, and the figure is the median.
+--   fa4 scripts/bench.lua [--device NAME] [--threads N] [--dtype LIST] [--dim LIST] [--length LIST] [--rounds N] [--quick] [--json FILE]
+local fa4 = require "fa4"
+local json = require "fa4.json"
+
+local usage = [[
+usage: fa4 scripts/bench.lua [options]
+
+  --device NAME    "cpu" (default), "cuda", ...
+  --threads N      CPU threads (default 1)
+  --dtype LIST     of f32,f16,bf16 (default: all that the device has)
+  --dim LIST       head dimensions (default 64,128)
+  --length LIST    sequence lengths (default 1024; on a GPU 1024,4096,16384)
+  --heads Q,KV     query and key heads (default 8,8; on a GPU 32,8)
+  --batch N        (default 1)
+  --rounds N       runs of each case, in shuffled order (default 9)
+  --quick          3 rounds
+  --json FILE      the rows as JSON
+FLOPs are 4 * batch * heads * length^2 * dim, half of it when causal. share_of_peak is against f32 FMA, whatever the dtype.
+]]
+
+local HERE = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
+local options_of = dofile(HERE .. "options.lua")
+local OPTIONS = {device = "value", threads = "value", dtype = "value", dim = "value", length = "value", heads = "value", batch = "value",
+  rounds = "value", quick = "flag", json = "value", help = "flag"}
+local KEYS = {"device", "dtype", "dim", "length", "heads_q", "heads_kv", "batch", "mask", "threads", "tflops", "share_of_peak", "peer",
+  "peer_tflops", "ratio"}
+
+local function words(text)
+  local list = {}
+  for word in text:gmatch("[^,]+") do list[#list + 1] = word end
+  return list
+end
+
+local function read_settings(options)
+  local gpu = (options.device or "cpu"):find("^cuda") ~= nil
+  local settings = {device = options.device or "cpu", gpu = gpu, dtypes = words(options.dtype or (gpu and "f16,bf16" or "f32,f16,bf16"))}
+  local function numbers(name, default)
+    local list = options_of.numbers(options[name] or default)
+    if not list or #list == 0 then error(("--%s: expected numbers, got %s"):format(name, options[name]), 0) end
+    return list
+  end
+  settings.dims, settings.lengths = numbers("dim", "64,128"), numbers("length", gpu and "1024,4096,16384" or "1024")
+  settings.heads = numbers("heads", gpu and "32,8" or "8,8")
+  settings.batch, settings.threads = numbers("batch", "1")[1], numbers("threads", "1")[1]
+  settings.rounds = numbers("rounds", options.quick and "3" or "9")[1]
+  return settings
+end
+
+-- ---- cases -----------------------------------------------------------------------------------------------------------------
+
+local function make_case(s, dtype, dim, length, mask)
+  local function tensor(seed, heads)
+    local t = fa4.randn({s.batch, length, heads, dim}, {dtype = dtype, seed = seed})
+    return s.gpu and t:to{device = s.device} or t
+  end
+  local case = {dtype = dtype, dim = dim, length = length, mask = mask, times = {}}
+  local q, k, v = tensor(1, s.heads[1]), tensor(2, s.heads[2] or s.heads[1]), tensor(3, s.heads[2] or s.heads[1])
+  local op = fa4.attention{device = s.device, mask = fa4.mask[mask](), threads = not s.gpu and s.threads or nil}
+  local out = op(q, k, v)
+  case.device = s.gpu and out.report.device or ("%s (%s)"):format(out.report.device, out.report.path)
+  case.run = function() return op(q, k, v, out).report.time_us end
+  return case
+end
+
+local function make_cases(s)
+  local cases = {}
+  for _, dtype in ipairs(s.dtypes) do
+    for _, dim in ipairs(s.dims) do
+      for _, length in ipairs(s.lengths) do
+        for _, mask in ipairs{"full", "causal"} do cases[#cases + 1] = make_case(s, dtype, dim, length, mask) end
+      end
+    end
+  end
+  return cases
+end
+
+local function shuffled(cases)
+  local list = {}
+  for i, case in ipairs(cases) do list[i] = case end
+  for i = #list, 2, -1 do
+    local j = math.random(i)
+    list[i], list[j] = list[j], list[i]
+  end
+  return list
+end
+
+local function median(list)
+  table.sort(list)
+  local middle = math.floor((#list + 1) / 2)
+  return #list % 2 == 1 and list[middle] or (list[middle] + list[middle + 1]) / 2
+end
+
+-- Runs everything; on the CPU the peak is measured in every round too.
+local function measure(s, cases)
+  local peaks = {}
+  for _ = 1, s.rounds do
+    if not s.gpu then peaks[#peaks + 1] = (fa4.cpu_peak(s.threads)) end
+    for _, case in ipairs(shuffled(cases)) do case.times[#case.times + 1] = case.run() end
+  end
+  return #peaks > 0 and median(peaks) or nil
+end
+
+local function row_of(s, case, peak)
+  local flops = 4 * s.batch * s.heads[1] * case.length ^ 2 * case.dim * (case.mask == "causal" and 0.5 or 1)
+  local row = {device = case.device, dtype = case.dtype, dim = case.dim, length = case.length, heads_q = s.heads[1],
+    heads_kv = s.heads[2] or s.heads[1], batch = s.batch, mask = case.mask, threads = not s.gpu and s.threads or nil}
+  row.tflops = flops / median(case.times) * 1e-6
+  row.share_of_peak = peak and row.tflops * 1e3 / peak or nil
+  return row
+end
+
+local function main()
+  local options, message = options_of.read(arg or {}, OPTIONS)
+  if not options then
+    io.stderr:write("bench: ", message, "\n", usage)
+    return 2
+  elseif options.help then
+    io.stdout:write(usage)
+    return 0
+  end
+  local s = read_settings(options)
+  local cases = make_cases(s)
+  local peak = measure(s, cases)
+  if peak then print(("f32 FMA peak of %d thread%s: %.1f GFLOP/s"):format(s.threads, s.threads == 1 and "" or "s", peak)) end
+  print("dtype  dim  length  mask    GFLOP/s  of f32 peak   least to most us")
+  local rows = {}
+  for i, case in ipairs(cases) do
+    rows[i] = row_of(s, case, peak)
+    print(("%-5s  %3d  %6d  %-6s  %7.1f  %s  %.0f to %.0f"):format(case.dtype, case.dim, case.length, case.mask, rows[i].tflops * 1e3,
+      peak and ("%9.1f %%"):format(100 * rows[i].share_of_peak) or (" "):rep(11), case.times[1], case.times[#case.times]))
+  end
+  if options.json then require("fa4.files").write_text(options.json, json.write(rows, KEYS)) end
+  return 0
+end
+
+local code = main()
+if code ~= 0 then os.exit(code) end
