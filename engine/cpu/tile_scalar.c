@@ -6,6 +6,7 @@
 
 typedef float vf __attribute__((vector_size(16)));
 typedef int32_t vi __attribute__((vector_size(16)));
+typedef uint32_t vu __attribute__((vector_size(16))); /* bits: sums wrap */
 
 #define V_LANES       4
 #define ROW_GROUP     4
@@ -90,8 +91,8 @@ static inline vf v_fraction(vf x) {
 }
 static inline vf v_scale(vf p, vf x) {
     vf magic = v_set1(12582912.0f);
-    vi exponent = (vi)(v_floor(x) + magic) << 23; // The shift leaves the whole number's low nine bits.
-    vf y = (vf)((vi)p + exponent);
+    vu exponent = (vu)(v_floor(x) + magic) << 23; // The shift leaves the whole number's low nine bits.
+    vf y = (vf)((vu)p + exponent);
     y = v_choose(x < -126.0f, v_set1(0.0f), y);
     return v_choose(x == x, y, x);
 }
@@ -118,14 +119,13 @@ static inline void v_store_bf16(void *p, vf x) {
 /* Rounds a weight, 0 or more, to f16 by adding and taking away a number whose last place is that of the result. */
 static inline vf v_round_f16(vf x) {
     vf largest = v_max(v_set1(0x1p-14f), x);
-    vf unit = (vf)(((vi)largest & 0x7f800000) + (13 << 23));
+    vf unit = (vf)(((vu)largest & 0x7f800000u) + (13u << 23));
     vf y = (x + unit) - unit;
     y = v_choose(y > 65504.0f, v_set1(__builtin_inff()), y);
     return v_choose(x == x, y, x);
 }
 static inline vf v_round_bf16(vf x) {
-    vi u = (vi)x;
-    vi rounded = (u + 0x7fff + ((u >> 16) & 1)) & (vi){-65536, -65536, -65536, -65536};
+    vu u = (vu)x, rounded = (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
     return v_choose(x == x, (vf)rounded, x);
 }
 static inline void v_store_half(float *word, int half, vf x) {
