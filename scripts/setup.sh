@@ -20,10 +20,13 @@ setup_as_root() {
 
 setup_packages() {
   local missing=() package
+  if ! command -v dpkg-query >/dev/null; then
+    echo "not a Debian system: these packages must be there under their names here: $*" >&2
+    return 0
+  fi
   for package in "$@"; do setup_has "$package" || missing+=("$package"); done
   [ ${#missing[@]} -gt 0 ] || return 0
   echo "installing ${missing[*]}" >&2
-  export DEBIAN_FRONTEND=noninteractive
   setup_as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >&2
   setup_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
 }

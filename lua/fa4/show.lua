@@ -14,6 +14,9 @@ local function scalar(value)
     end
     return (("%q"):format(value):gsub("\\\n", "\\n"):gsub("\r", "\\r"))
   end
+  if type(value) == "function" then
+    return "function"
+  end
   return tostring(value)
 end
 
