@@ -5,9 +5,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-/* ---- npy
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- npy ---- */
 
 /* A version-1 file with this header text, padded as numpy pads it, and `data` bytes of zeros. */
 static void npy(blob *b, const char *header, size_t data) {
@@ -90,8 +88,7 @@ static void test_npy(void) {
     refuse_blob("big.npy", &big, "at most 65536");
 }
 
-/* ---- safetensors
- * ---------------------------------------------------------------------------------------------- */
+/* ---- safetensors ---- */
 
 static void safetensors(blob *b, const char *header, size_t data) {
     b->count = 0;
@@ -221,9 +218,37 @@ static void test_safetensors_json(void) {
         refuse_blob("cut.safetensors", &b, path_of(""));
 }
 
-/* ---- npz
- * ------------------------------------------------------------------------------------------------------
- */
+/* A header of `count` times `entry` (with %d for a number), the last one with number 0 again. */
+static void refuse_many(const char *entry, int count, int metadata, const char *words) {
+    static char text[2 << 20];
+    size_t n = 0;
+    text[n++] = '{';
+    if (metadata) n += (size_t)sprintf(text + n, "\"__metadata__\":{");
+    for (int i = 0; i < count; i++) {
+        if (i > 0) text[n++] = ',';
+        n += (size_t)sprintf(text + n, entry, i < count - 1 ? i : 0);
+    }
+    n += (size_t)sprintf(text + n, metadata ? "}}" : "}");
+    const char *path = path_of("many.safetensors");
+    FILE *f = fopen(path, "wb");
+    unsigned char length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)(n >> (8 * i));
+    CHECK(f != NULL && fwrite(length, 1, 8, f) == 8 && fwrite(text, 1, n, f) == n && fclose(f) == 0,
+          "%s", path);
+    check_refused(path, (int64_t)n + 8, FA4_BAD_FILE, words);
+    unlink(path);
+}
+
+static void test_safetensors_limits(void) {
+    static const char tensor[] = "\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
+    refuse_many(tensor, 16384, 0, "'0' twice");
+    refuse_many(tensor, 16385, 0, "more than 16384");
+    refuse_many("\"%d\":\"\"", 8192, 1, "metadata key '0' twice");
+    refuse_many("\"%d\":\"\"", 8193, 1, "more than 8192");
+}
+
+/* ---- npz ---- */
 
 typedef struct member {
     const char *name;
@@ -394,6 +419,8 @@ static void test_npz_ends(void) {
     refuse_blob("end.npz", &b, "more members");
     b.bytes[8] = 0;
     refuse_blob("end.npz", &b, "several disks");
+    b.bytes[8] = b.bytes[10] = 1, b.bytes[9] = b.bytes[11] = 12;
+    refuse_blob("end.npz", &b, "3073 members");
     b = empty, b.bytes[12] = 1;
     refuse_blob("end.npz", &b, "outside the file");
     b = empty, b.bytes[20] = 1;
@@ -420,8 +447,7 @@ static void test_npz_ends(void) {
     }
 }
 
-/* ---- other things at the path
- * ----------------------------------------------------------------------------------- */
+/* ---- other things at the path ---- */
 
 static void test_not_files(void) {
     check_refused(path_of("missing.npy"), 0, FA4_IO, "No such file");
@@ -445,6 +471,7 @@ int main(void) {
     test_npy();
     test_safetensors_structure();
     test_safetensors_json();
+    test_safetensors_limits();
     test_npz_members();
     test_npz_bomb();
     test_npz_ends();

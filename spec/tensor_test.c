@@ -11,8 +11,7 @@
 
 static fa4_error err;
 
-/* ---- storages
- * ---------------------------------------------------------------------------------------------- */
+/* ---- storages ---- */
 
 static void count_release(void *owner) {
     ++*(int *)owner;
@@ -110,8 +109,7 @@ static void test_device_storage(void) {
     CHECK(far.live == 0 && account.device_bytes == 0, "given back");
 }
 
-/* ---- conversion
- * -------------------------------------------------------------------------------------------- */
+/* ---- conversion ---- */
 
 static fa4_tensor view1(void *data, int32_t dtype, int64_t n) {
     return (fa4_tensor){.data = data, .dtype = dtype, .rank = 1, .shape = {n}, .strides = {1}};
@@ -204,9 +202,7 @@ static void test_i32(void) {
     CHECK(fa4_tensor_fill(&ti, -2147483648.0, &err) == FA4_OK && i[5] == INT32_MIN, "the least");
 }
 
-/* ---- views
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- views ---- */
 
 /* Copies between every pair of dtypes and several layouts; each element is compared through its
  * address. */
@@ -383,8 +379,7 @@ static void test_overlap(void) {
     CHECK(!tensor_distinct(&q), "a stride of 0");
 }
 
-/* ---- random numbers
- * ------------------------------------------------------------------------------------------- */
+/* ---- random numbers ---- */
 
 static void test_philox(void) {
     static const uint32_t zero[4] = {0, 0, 0, 0}, ones[4] = {~0u, ~0u, ~0u, ~0u};

@@ -42,7 +42,8 @@ struct fa4_file {
     int64_t metadata_count;
 };
 
-enum { FILE_ENTRIES_MAX = 1 << 20 };
+/* Limits that keep what a file's lists take below 1 MB, however hostile the file. */
+enum { FILE_TENSORS_MAX = 16384, FILE_METADATA_MAX = 8192, NPZ_MEMBERS_MAX = 3072 };
 
 /* Readers: fill an empty file from a source; what they made is destroyed by fa4_file_close also on
  * failure. */

@@ -1,7 +1,7 @@
-/* npy, read and written.
+/* npy, read.
  *
- *     | 93 "NUMPY" | major, minor | header length: u16 (v1) or u32 (v2, v3), LE | {'descr': ...,
- * 'fortran_order': ..., 'shape': ...} | data |
+ *     | 93 "NUMPY" | major, minor | length of header | {'descr': '<f4', 'shape': (2,), ...} | data
+ * | 6            2              2 (v1), else 4     padded
  *
  * The header is a Python dictionary; the reader takes these three keys, each once, and no
  * expression besides. */

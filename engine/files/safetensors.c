@@ -1,7 +1,9 @@
 /* safetensors, read: 8 bytes of header length, a JSON header, then the data.
  *
- *     | length (u64 LE) | {"name": {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]},
- * "__metadata__": {...}} | data |
+ *     | length | {"q": {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}, ...} | data |
+ *       8
+ *
+ * "__metadata__" is no tensor but an object of strings.
  *
  * The reader knows the header's grammar and takes nothing else, so nesting is bounded by it.
  * Strings are decoded in place: their decoded form is never longer than its text. Tensors must fill
@@ -41,11 +43,11 @@ typedef struct item_list {
     int64_t count, room;
 } item_list;
 
-static fa4_status grow(void **array, int64_t *room, int64_t count, int64_t width,
+static fa4_status grow(void **array, int64_t *room, int64_t count, int64_t width, int64_t most,
                        const json_reader *in, fa4_error *err) {
     if (count < *room) return FA4_OK;
-    if (count >= FILE_ENTRIES_MAX)
-        return error_set(err, FA4_BAD_FILE, "%s: more than %d entries", in->path, FILE_ENTRIES_MAX);
+    if (count >= most)
+        return json_refuse(in, err, "more than %lld tensors or metadata", (long long)most);
     int64_t more = *room < 16 ? 16 : *room * 2;
     void *larger = realloc(*array, (size_t)(more * width));
     if (larger == NULL)
@@ -149,7 +151,7 @@ static fa4_status read_metadata(json_reader *in, fa4_file *file, fa4_error *err)
     if (json_accept(in, '}')) return FA4_OK;
     do {
         FA4_TRY(grow((void **)&file->metadata, &room, file->metadata_count,
-                     sizeof file->metadata[0], in, err));
+                     sizeof file->metadata[0], FILE_METADATA_MAX, in, err));
         char *key, *value;
         FA4_TRY(json_string(in, &key, err));
         FA4_TRY(json_expect(in, ':', err));
@@ -180,8 +182,8 @@ static fa4_status read_header(json_reader *in, fa4_file *file, item_list *list, 
                 FA4_TRY(read_metadata(in, file, err));
                 continue;
             }
-            FA4_TRY(grow((void **)&list->items, &list->room, list->count, sizeof list->items[0], in,
-                         err));
+            FA4_TRY(grow((void **)&list->items, &list->room, list->count, sizeof list->items[0],
+                         FILE_TENSORS_MAX, in, err));
             item *it = &list->items[list->count++];
             *it = (item){.name = name};
             FA4_TRY(read_item(in, it, data_bytes, err));

@@ -15,9 +15,7 @@ static fa4_status refuse_system(const char *path, const char *what, fa4_error *e
     return error_set(err, FA4_IO, "%s: cannot %s: %s", path, what, strerror(errno));
 }
 
-/* ---- bytes
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- bytes ---- */
 
 static fa4_status write_out(file_sink *sink, const char *bytes, int64_t count, fa4_error *err) {
     const int64_t piece_max = INT64_C(1) << 30;
@@ -51,9 +49,7 @@ fa4_status sink_put(file_sink *sink, const void *bytes, int64_t count, fa4_error
     return FA4_OK;
 }
 
-/* ---- elements
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- elements ---- */
 
 static bool is_contiguous(const fa4_tensor *tensor) {
     fa4_tensor dense = *tensor;
@@ -111,8 +107,7 @@ fa4_status sink_put_tensor(file_sink *sink, const fa4_tensor *tensor, fa4_error 
     return status;
 }
 
-/* ---- the place
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the place ---- */
 
 typedef struct place {
     char *target;    /* the path with links resolved; NULL: written in place */
@@ -175,8 +170,7 @@ static fa4_status place_close(place *at, file_sink *sink, fa4_status status, fa4
     return status;
 }
 
-/* ---- what callers ask for
- * ------------------------------------------------------------------------------------- */
+/* ---- what callers ask for ---- */
 
 typedef fa4_status (*writer)(file_sink *sink, const file_content *content, fa4_error *err);
 

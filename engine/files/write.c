@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what may be written
- * ------------------------------------------------------------------------------------- */
+/* ---- what may be written ---- */
 
 static bool is_text(const char *text) {
     int64_t bytes = (int64_t)strlen(text);
@@ -93,11 +92,13 @@ static fa4_status check_names(const file_content *content, const char **texts, f
 fa4_status content_check(const file_content *content, file_kind kind, fa4_error *err) {
     int64_t most =
         content->count > content->metadata_count ? content->count : content->metadata_count;
-    if (content->count < 0 || content->metadata_count < 0 || most > FILE_ENTRIES_MAX)
-        return error_set(err, FA4_BAD_ARGUMENT,
-                         "count: expected 0 to %d tensors and metadata, got %lld and %lld",
-                         FILE_ENTRIES_MAX, (long long)content->count,
-                         (long long)content->metadata_count);
+    int32_t tensors_max = kind == FILE_NPZ ? NPZ_MEMBERS_MAX : FILE_TENSORS_MAX;
+    if (content->count < 0 || content->count > tensors_max)
+        return error_set(err, FA4_BAD_ARGUMENT, "count: expected 0 to %d tensors, got %lld",
+                         tensors_max, (long long)content->count);
+    if (content->metadata_count < 0 || content->metadata_count > FILE_METADATA_MAX)
+        return error_set(err, FA4_BAD_ARGUMENT, "metadata_count: expected 0 to %d, got %lld",
+                         FILE_METADATA_MAX, (long long)content->metadata_count);
     if (kind == FILE_NPY && content->count != 1)
         return error_set(err, FA4_BAD_ARGUMENT, "count: .npy holds exactly one tensor, got %lld",
                          (long long)content->count);
@@ -117,9 +118,7 @@ fa4_status content_check(const file_content *content, file_kind kind, fa4_error 
     return status;
 }
 
-/* ---- npy
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- npy ---- */
 
 /* The version-1 header of a row-major tensor; returns its length, a multiple of 64. */
 static int64_t format_npy(const fa4_tensor *tensor, char out[NPY_WRITTEN_MAX]) {
@@ -141,9 +140,7 @@ static int64_t format_npy(const fa4_tensor *tensor, char out[NPY_WRITTEN_MAX]) {
     return total;
 }
 
-/* ---- npz
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- npz ---- */
 
 /* A member to be written. */
 typedef struct plan_member {
@@ -282,9 +279,7 @@ fa4_status npy_write(file_sink *sink, const file_content *content, fa4_error *er
     return put_npy(sink, &content->tensors[0].tensor, err);
 }
 
-/* ---- safetensors
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- safetensors ---- */
 
 static fa4_status put_text(file_sink *sink, const char *text, fa4_error *err) {
     return sink_put(sink, text, (int64_t)strlen(text), err);

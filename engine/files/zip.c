@@ -1,8 +1,7 @@
 /* Zip archives, read. Only the central directory is believed, and only after it was held against
  * the file:
  *
- *     | local header, name, extra | data | ... | central directory | [zip64 end, locator] | end,
- * comment |
+ *     | local header, name, extra, data | ... | central directory | zip64 end, locator | end |
  */
 #include "files/zip.h"
 
@@ -97,7 +96,10 @@ static fa4_status read_end(const file_source *source, end_record *end, fa4_error
         FA4_TRY(read_end64(source, end_at, end, err));
     if (!size_add(end->at, end->bytes, &stop) || stop > end->limit)
         return refuse(source, "the central directory lies outside the file", err);
-    if (end->count > end->bytes / CENTRAL_BYTES || end->count > FILE_ENTRIES_MAX)
+    if (end->count > NPZ_MEMBERS_MAX)
+        return error_set(err, FA4_BAD_FILE, "%s: zip: %lld members, at most %d are allowed",
+                         source->path, (long long)end->count, NPZ_MEMBERS_MAX);
+    if (end->count > end->bytes / CENTRAL_BYTES)
         return refuse(source, "more members than the central directory has room for", err);
     return FA4_OK;
 }

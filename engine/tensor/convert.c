@@ -118,8 +118,7 @@ double run_round(int32_t dtype, double value) {
     return rounded;
 }
 
-/* ---- one element
- * ---------------------------------------------------------------------------------------------- */
+/* ---- one element ---- */
 
 static fa4_status find_element(const fa4_tensor *t, const int64_t *index, char **element,
                                fa4_error *err) {
@@ -161,9 +160,7 @@ fa4_status fa4_tensor_set(const fa4_tensor *tensor, const int64_t *index, double
     return FA4_OK;
 }
 
-/* ---- loops
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- loops ---- */
 
 static int64_t magnitude(int64_t x) {
     return x < 0 ? -x : x;
