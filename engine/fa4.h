@@ -427,6 +427,38 @@ FA4_API fa4_status fa4_validator_check(const fa4_validator *validator, const fa4
 FA4_API fa4_status fa4_validate(fa4_context *context, const fa4_request *request, const fa4_tensors *tensors, fa4_validation *result,
                                 fa4_error *err);
 
+/* ---- kernels ------------------------------------------------------------------------------------------------------ */
+
+/* The kernel behind a plan of a GPU or an emulator, as text: kind "cuda" (the source files and the options), "ptx", or "sass" (through
+ * nvdisasm, where it is found). Free *text with fa4_text_free. */
+FA4_API fa4_status fa4_kernel_source(fa4_context *context, const fa4_plan *plan, const char *kind, char **text, int64_t *length,
+                                     fa4_error *err);
+FA4_API void fa4_text_free(char *text); /* NULL is allowed */
+
+/* Kernels compiled at run time are kept on disk: FA4_CACHE_DIR, else $XDG_CACHE_HOME/fa4, else ~/.cache/fa4; FA4_CACHE=0 turns it off. */
+typedef struct fa4_cache_info {
+    char folder[2048];   /* "" = off */
+    char warning[2560];  /* why it is off, or ""; "" also when turned off on purpose */
+    char compiler[4200]; /* version and path of NVRTC, or why there is none */
+    int32_t has_compiler;
+    int32_t catalogue; /* kernels inside the library */
+    int64_t entries, bytes, bytes_max;
+} fa4_cache_info;
+
+typedef struct fa4_cache_item {
+    char file[80];     /* in the folder */
+    char kernel[96];   /* its name */
+    char compiler[32]; /* what compiled it */
+    int64_t bytes;
+    int64_t used_s; /* last use, seconds since 1970 */
+} fa4_cache_item;
+
+FA4_API fa4_status fa4_cache_get(fa4_cache_info *info, fa4_error *err);
+/* Up to `room` entries, newest first; *count is how many there are. items may be NULL when room is 0. */
+FA4_API fa4_status fa4_cache_list(fa4_cache_item *items, int64_t room, int64_t *count, fa4_error *err);
+/* Removes every entry; *entries and *bytes say what went. */
+FA4_API fa4_status fa4_cache_clear(int64_t *entries, int64_t *bytes, fa4_error *err);
+
 #ifdef __cplusplus
 }
 #endif

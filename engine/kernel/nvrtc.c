@@ -134,7 +134,7 @@ fa4_status nvrtc_open(nvrtc **library, fa4_error *err) {
     free(s.n);
     return error_set(err, FA4_NO_DEVICE,
                      "libnvrtc, which compiles the GPU kernels, was not found (tried %s). "
-                     "scripts/fetch_nvrtc.sh fetches it; FA4_NVRTC "
+                     "scripts/nvrtc.sh fetches it; FA4_NVRTC "
                      "names one",
                      s.tried);
 }

@@ -72,7 +72,7 @@ void kernel_variant_options(const FwdVariant *variant, int32_t want_cubin,
 
 /* The source and what it includes, each once. */
 typedef struct closure {
-    const nvrtc_header *files[64];
+    const nvrtc_header *files[KERNEL_FILES_MAX];
     int32_t count;
 } closure;
 
@@ -91,6 +91,15 @@ static void close_includes(closure *c, const nvrtc_header *source) {
             if (file != NULL) add_file(c, file);
         }
     }
+}
+
+int32_t kernel_variant_files(const FwdVariant *variant,
+                             const nvrtc_header *files[KERNEL_FILES_MAX]) {
+    const nvrtc_header *source = kernel_variant_source(variant);
+    closure c = {0};
+    if (source != NULL) close_includes(&c, source);
+    memcpy(files, c.files, (size_t)c.count * sizeof *files);
+    return c.count;
 }
 
 static sha256_digest key_of(const closure *c, const kernel_options *options, const char *compiler) {
@@ -177,7 +186,7 @@ static double milliseconds(void) {
 static fa4_status compile(kernel_images *images, const closure *files,
                           const kernel_options *options, int32_t want_cubin, kernel_image *image,
                           fa4_error *err) {
-    nvrtc_header headers[64];
+    nvrtc_header headers[KERNEL_FILES_MAX];
     const char *texts[KERNEL_OPTIONS_MAX];
     nvrtc_result result;
     for (int32_t i = 1; i < files->count; i++)

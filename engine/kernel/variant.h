@@ -15,7 +15,7 @@
 extern const nvrtc_header kernel_sources[];
 extern const int32_t kernel_source_count;
 
-enum { KERNEL_NAME_BYTES = 96, KERNEL_OPTIONS_MAX = 48, KERNEL_OPTION_BYTES = 64 };
+enum { KERNEL_NAME_BYTES = 96, KERNEL_OPTIONS_MAX = 48, KERNEL_OPTION_BYTES = 64, KERNEL_FILES_MAX = 64 };
 
 typedef struct kernel_options {
     int32_t count;
@@ -28,6 +28,8 @@ void kernel_variant_name(const FwdVariant *variant, char name[KERNEL_NAME_BYTES]
 const char *kernel_variant_arch(const FwdVariant *variant); /* "sm_100a" */
 /* The file of kernels/ that is compiled, and its text. */
 const nvrtc_header *kernel_variant_source(const FwdVariant *variant);
+/* The source and every file of kernels/ that it includes, the source first; returns how many, 0 when this build has no such kernel. */
+int32_t kernel_variant_files(const FwdVariant *variant, const nvrtc_header *files[KERNEL_FILES_MAX]);
 /* The compiler's options: architecture, language, and a -D for each field. want_cubin: a real
  * architecture instead of a virtual one. */
 void kernel_variant_options(const FwdVariant *variant, int32_t want_cubin, kernel_options *options);

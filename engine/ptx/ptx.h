@@ -85,14 +85,11 @@ enum { PTX_CHANGE_INC = 1, PTX_CHANGE_DEC };
 /* ---- instructions ---- */
 
 /* A register's place: f16, f32 and f64 live with b16, b32 and b64; 8-bit registers with b16. */
+// clang-format off
 typedef enum ptx_class {
-    PTX_CLASS_PRED,
-    PTX_CLASS_B16,
-    PTX_CLASS_B32,
-    PTX_CLASS_B64,
-    PTX_CLASS_B128,
-    PTX_CLASS_COUNT
+    PTX_CLASS_PRED, PTX_CLASS_B16, PTX_CLASS_B32, PTX_CLASS_B64, PTX_CLASS_B128, PTX_CLASS_COUNT
 } ptx_class;
+// clang-format on
 
 /* What stands before the operands, decoded once per distinct spelling: all instructions spelt alike
  * share one form, so that a reader can choose a handler per form. */
@@ -130,11 +127,8 @@ typedef enum ptx_kind {
 } ptx_kind;
 
 typedef enum ptx_base { PTX_BASE_NONE, PTX_BASE_REGISTER, PTX_BASE_SYMBOL } ptx_base;
-typedef enum ptx_literal {
-    PTX_LITERAL_INTEGER,
-    PTX_LITERAL_F32,
-    PTX_LITERAL_F64
-} ptx_literal; /* sub of an immediate: how to print it */
+/* sub of an immediate: how to print it */
+typedef enum ptx_literal { PTX_LITERAL_INTEGER, PTX_LITERAL_F32, PTX_LITERAL_F64 } ptx_literal;
 
 typedef struct ptx_operand {
     uint8_t kind;      /* ptx_kind */
@@ -167,13 +161,11 @@ typedef struct ptx_loc {
     uint32_t inlined; /* the loc of the call that was inlined, 0: none */
 } ptx_loc;
 
+// clang-format off
 typedef enum ptx_linkage {
-    PTX_LINK_NONE,
-    PTX_LINK_EXTERN,
-    PTX_LINK_VISIBLE,
-    PTX_LINK_WEAK,
-    PTX_LINK_COMMON
+    PTX_LINK_NONE, PTX_LINK_EXTERN, PTX_LINK_VISIBLE, PTX_LINK_WEAK, PTX_LINK_COMMON
 } ptx_linkage;
+// clang-format on
 
 /* An initialiser's address: 8 (or 4) bytes at `at` of the symbol hold the address of another symbol
  * plus an addend. */

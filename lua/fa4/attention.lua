@@ -223,6 +223,23 @@ function methods:plan(q, k, v)
   return plan_for(self, q, k, v)
 end
 
+--- The GPU kernel behind the plan for these tensors, or behind the latest plan when there are none: `op:source "ptx"`.
+-- @tparam[opt="cuda"] string kind "cuda" (source files and options), "ptx", or "sass" (needs nvdisasm)
+-- @tparam[opt] tensor q, k, v
+-- @treturn ?string the text; nil when it cannot be had
+-- @treturn ?string what is missing
+-- @raise on a wrong argument, and when there is no plan yet
+function methods:source(kind, q, k, v)
+  local p, message = self.plans[self.plan_keys[#self.plan_keys]], nil
+  if q ~= nil then
+    p, message = plan_for(self, q, k, v)
+    if not p then return nil, message end
+  elseif not p then
+    raise("source: no plan was made yet: give q, k and v, or call op:plan(q, k, v) first")
+  end
+  return p:kernel(kind)
+end
+
 --- Computes attention: `out = op(q, k, v [, {o =, lse =}])`.
 -- @tparam tensor q (batch, seqlen_q, heads_q, dim), f16, bf16 or f32, last axis contiguous
 -- @tparam tensor k (batch, seqlen_kv, heads_kv, dim), heads_q a multiple of heads_kv

@@ -490,6 +490,15 @@ function meta.__tostring(self)
   return remarks(self) .. "\n" .. literal_text(self, false)
 end
 
+--- The kernel that this plan runs; see `fa4.kernel.source`.
+-- @tparam[opt="cuda"] string kind "cuda", "ptx" or "sass"
+-- @treturn ?string the text; nil when it cannot be had
+-- @treturn ?string what is missing
+-- @raise on a wrong kind
+function methods:kernel(kind)
+  return require("fa4.kernel").source(self, kind) -- here, since that module knows plans
+end
+
 --- What differs between two plans.
 -- @tparam plan other another plan
 -- @treturn {string,...} lines such as "rescale.threshold: 8 and 0"; empty when nothing does
