@@ -178,6 +178,33 @@ static void check_bad_input(session *s) {
     CHECK(fa4_context_open(&(fa4_context_options){.cpu = "mmx"}, &none, &err) != FA4_OK && strstr(err.text, "mmx"), "%s", err.text);
 }
 
+/* Visible scores that are all -inf count as no key; one -inf among finite scores weighs nothing. */
+static void check_minus_infinity(fa4_context *context) {
+    enum { KEYS = 130, DIM = 8 };
+    static float q[2 * DIM], k[KEYS * DIM], v[KEYS * DIM], o[2 * DIM], lse[2];
+    for (int d = 0; d < 2 * DIM; d++) q[d] = 1;
+    for (int i = 0; i < KEYS * DIM; i++) k[i] = -INFINITY, v[i] = 7;
+    fa4_request r = {.device = "cpu", .problem = {.batch = 1, .seqlen_q = 2, .seqlen_kv = KEYS, .heads_q = 1, .heads_kv = 1, .dim = DIM,
+                                                  .dim_v = DIM, .dtype = FA4_F32, .lse = 1, .scale = 1, .mask_nodes = 1}};
+    r.problem.mask[0].kind = FA4_MASK_CAUSAL;
+    fa4_schedule_default(&r.schedule);
+    fa4_tensors t = {contiguous(q, FA4_F32, 4, 1, 2, 1, DIM), contiguous(k, FA4_F32, 4, 1, KEYS, 1, DIM), contiguous(v, FA4_F32, 4, 1, KEYS, 1, DIM),
+                     contiguous(o, FA4_F32, 4, 1, 2, 1, DIM), contiguous(lse, FA4_F32, 3, 1, 1, 2, 0)};
+    for (int row_max = 0; row_max < 2; row_max++)
+        for (int finite = 0; finite < 2; finite++) {
+            for (int d = 0; d < DIM; d++) k[(KEYS - 1) * DIM + d] = finite ? 0.25f : -INFINITY; /* seen by row 1 alone */
+            fa4_plan *plan = NULL;
+            fa4_error err = {0};
+            r.schedule.row_max = row_max;
+            fa4_status status = fa4_plan_create(context, &r, &plan, &err);
+            if (status == FA4_OK) status = fa4_run(context, plan, &t, NULL, NULL, &err);
+            CHECK(status == FA4_OK, "%s", err.text);
+            CHECK(o[0] == 0 && lse[0] == -INFINITY, "row_max %d: row 0: %g, LSE %g", row_max, o[0], lse[0]);
+            CHECK(finite ? o[DIM] == 7 && lse[1] == 2 : o[DIM] == 0 && lse[1] == -INFINITY, "row_max %d: row 1: %g, LSE %g", row_max, o[DIM], lse[1]);
+            fa4_plan_destroy(plan);
+        }
+}
+
 static void *run_thread(void *state) {
     session *s = state;
     fa4_report report;
@@ -210,6 +237,7 @@ int main(void) {
         check_reference(&s);
         check_real_data(&s);
         check_bad_input(&s);
+        check_minus_infinity(s.context);
     }
     close_session(&s);
     check_two_threads();

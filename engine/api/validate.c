@@ -76,10 +76,10 @@ fa4_status fa4_validator_create(fa4_context *context, const fa4_request *request
     if (v == NULL) return error_set(err, FA4_NO_MEMORY, "validate: no memory");
     v->problem = request->problem;
     size_t bytes = ((size_t)o_count + 1) * sizeof(double);
-    v->want = (reference_result){.o = malloc(bytes), .weight = malloc(bytes), .naive = malloc(bytes),
-                                 .lse = malloc(((size_t)lse_count + 1) * sizeof(double))};
+    v->want = (reference_result){.o = malloc(bytes), .weight = malloc(bytes), .lost = malloc(bytes),
+                                 .naive = malloc(bytes), .lse = malloc(((size_t)lse_count + 1) * sizeof(double))};
     fa4_status status = FA4_OK;
-    if (v->want.o == NULL || v->want.weight == NULL || v->want.naive == NULL || v->want.lse == NULL)
+    if (v->want.o == NULL || v->want.weight == NULL || v->want.lost == NULL || v->want.naive == NULL || v->want.lse == NULL)
         status = error_set(err, FA4_NO_MEMORY, "validate: no memory for a reference of %" PRId64 " elements", o_count);
     if (status == FA4_OK)
         status = reference_run(&request->problem, request->mask_data, tensors, context->workers, &context->interrupt,
@@ -98,6 +98,7 @@ void fa4_validator_destroy(fa4_validator *v) {
     if (v == NULL) return;
     free(v->want.o);
     free(v->want.weight);
+    free(v->want.lost);
     free(v->want.naive);
     free(v->want.lse);
     free(v);
@@ -119,7 +120,8 @@ static double element_bound(const fa4_validator *v, int64_t i, int32_t cubic) {
     double weight = v->want.weight[i];
     if (v->problem.dtype == FA4_F32) return (cubic ? 2e-4 : 1e-5) * weight + 0x1p-126;
     double u = v->problem.dtype == FA4_F16 ? 0x1p-11 : 0x1p-8;
-    return u * (weight + fabs(v->want.o[i])) + 2e-4 * weight + 0x1p-24;
+    double lost = v->problem.dtype == FA4_F16 ? v->want.lost[i] : 0;
+    return u * (weight + fabs(v->want.o[i])) + 2e-4 * weight + 0x1p-24 + lost;
 }
 
 static fa4_status check_o(const fa4_validator *v, const fa4_tensor *o, int32_t cubic, fa4_validation *r, fa4_error *err) {

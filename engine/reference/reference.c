@@ -30,7 +30,7 @@ typedef struct row_work {
     double *k;    /* seqlen_kv x dim */
     double *v;    /* seqlen_kv x dim_v */
     double *score, *naive_score; /* seqlen_kv */
-    double *sum, *weight, *naive; /* dim_v */
+    double *sum, *weight, *lost, *naive; /* dim_v */
     bool *visible;                /* seqlen_kv */
 } row_work;
 
@@ -97,14 +97,20 @@ __attribute__((target_clones("avx512f", "avx2", "default"))) static double dot(c
     return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
 }
 
-/* sum += p v, weight += p |v|, naive += p16 v for one key. */
-__attribute__((target_clones("avx512f", "avx2", "default"))) static void accumulate(const row_work *w, const double *v, double p,
-                                                                                    double p16, int32_t n) {
-    double *restrict sum = w->sum, *restrict weight = w->weight, *restrict naive = w->naive;
+/* What one key adds: its weight, what f16 may lose of it, its weight in the naive computation. */
+typedef struct key_weight {
+    double p, lost, naive;
+} key_weight;
+
+/* sum += p v, weight += p |v|, and so on for one key. */
+__attribute__((target_clones("avx512f", "avx2", "default"))) static void accumulate(const row_work *w, const double *v,
+                                                                                    key_weight k, int32_t n) {
+    double *restrict sum = w->sum, *restrict weight = w->weight, *restrict lost = w->lost, *restrict naive = w->naive;
     for (int32_t d = 0; d < n; d++) {
-        sum[d] += p * v[d];
-        weight[d] += p * fabs(v[d]);
-        naive[d] += p16 * v[d];
+        sum[d] += k.p * v[d];
+        weight[d] += k.p * fabs(v[d]);
+        lost[d] += k.lost * fabs(v[d]);
+        naive[d] += k.naive * v[d];
     }
 }
 
@@ -144,18 +150,20 @@ static void finish_row(const job *j, const row_work *w) {
     double sum = softmax_sum(w->score, w->visible, p->seqlen_kv, &m);
     double naive_sum = softmax_sum(w->naive_score, w->visible, p->seqlen_kv, &naive_m);
     bool none = m == -INFINITY;
-    for (int32_t d = 0; d < p->dim_v; d++) w->sum[d] = w->weight[d] = w->naive[d] = 0;
+    for (int32_t d = 0; d < p->dim_v; d++) w->sum[d] = w->weight[d] = w->lost[d] = w->naive[d] = 0;
     for (int64_t key = 0; key < p->seqlen_kv && !none; key++) {
         if (!w->visible[key]) continue;
-        double weight = exp(w->score[key] - m) / sum;
-        double naive = naive_m == -INFINITY ? 0 : reference_round(exp(w->naive_score[key] - naive_m) / naive_sum, p->dtype);
-        accumulate(w, w->v + key * p->dim_v, weight, naive, p->dim_v);
+        double share = exp(w->score[key] - m); /* of the largest weight: f16 is subnormal below 2^-14, in steps of 2^-24 */
+        key_weight k = {.p = share / sum, .lost = share < 0x1p-14 ? fmin(share, 0x1p-25) / sum : 0};
+        if (naive_m != -INFINITY) k.naive = reference_round(exp(w->naive_score[key] - naive_m) / naive_sum, p->dtype);
+        accumulate(w, w->v + key * p->dim_v, k, p->dim_v);
     }
     const reference_result *out = j->result;
     int64_t at = ((w->batch * p->seqlen_q + w->i) * p->heads_q + w->head) * p->dim_v;
     for (int32_t d = 0; d < p->dim_v; d++) {
         if (out->o != NULL) out->o[at + d] = w->sum[d];
         if (out->weight != NULL) out->weight[at + d] = w->weight[d];
+        if (out->lost != NULL) out->lost[at + d] = w->lost[d];
         if (out->naive != NULL) out->naive[at + d] = reference_round(w->naive[d], p->dtype);
     }
     if (out->lse != NULL) out->lse[(w->batch * p->heads_q + w->head) * p->seqlen_q + w->i] = none ? -INFINITY : m + log(sum);
@@ -169,7 +177,8 @@ static row_work lay_out_scratch(const fa4_problem *p, double *scratch) {
     w.naive_score = w.score + p->seqlen_kv;
     w.sum = w.naive_score + p->seqlen_kv;
     w.weight = w.sum + p->dim_v;
-    w.naive = w.weight + p->dim_v;
+    w.lost = w.weight + p->dim_v;
+    w.naive = w.lost + p->dim_v;
     w.visible = (bool *)(w.naive + p->dim_v);
     return w;
 }
@@ -199,7 +208,7 @@ fa4_status reference_run(const fa4_problem *p, const int32_t *mask_data, const f
     bool fits = size_multiply(p->seqlen_kv, p->dim + p->dim_v + 3, &doubles) && doubles < (INT64_C(1) << 40) &&
                 size_multiply(slices, p->heads_q, &items) && size_multiply(items, p->batch, &items);
     if (!fits) return error_set(err, FA4_BAD_ARGUMENT, "reference: the problem is too large");
-    doubles += p->dim + 3 * p->dim_v + 8;
+    doubles += p->dim + 4 * p->dim_v + 8;
     int32_t threads = pool_threads(workers);
     double **scratch = calloc((size_t)threads, sizeof *scratch);
     fa4_status status = scratch == NULL ? error_set(err, FA4_NO_MEMORY, "reference: no memory") : FA4_OK;

@@ -12,6 +12,7 @@
 typedef struct reference_result {
     double *o;      /* (batch, seqlen_q, heads_q, dim_v) */
     double *weight; /* the same shape: mean of |V| under the row's weights */
+    double *lost;   /* the same shape: what rounding weights below f16's normal range may cost, relative to the row's largest weight */
     double *naive;  /* the same shape: the computation that rounds to the input's dtype where a naive kernel would */
     double *lse;    /* (batch, heads_q, seqlen_q), natural log */
 } reference_result;
