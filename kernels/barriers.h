@@ -27,14 +27,15 @@ enum {
  * sm_100a. `empty` of q_load and kv_load, s_ready and o_ready are arrivals of tcgen05.commit; `full` of the two loads also waits for
  * the bytes that TMA brings. corr_empty is the chapter's softmax_corr.empty: its other half is the named barrier row_stats. `task`
  * passes a task from the schedule warp to everyone, one arrival a warp (8 softmax, 4 correction, load, mma, store). s_order is idle
- * unless the variant has the order barrier. With max-free blocks the softmax warps rescale O themselves, so p_o_rescale counts them alone. */
+ * unless the variant has the order barrier. With max-free blocks the softmax warps rescale O themselves, so p_o_rescale counts them alone; else the
+ * correction role waits for its last phase of a task, before it arrives for the next task's first. */
 // clang-format off
 #define FWD_SM100_BARRIERS(V, PIPE, EVENT)                                                                                         \
     /*    name         copies          arrives                 count                       waits                      count */     \
     PIPE (q_load,      (V).q_stages,   FWD_ROLE_LOAD,          1,                          FWD_ROLE_MMA,              1)           \
     PIPE (kv_load,     (V).kv_stages,  FWD_ROLE_LOAD,          1,                          FWD_ROLE_MMA,              1)           \
     EVENT(s_ready,     (V).q_stages,   FWD_ROLE_MMA,           1,                          FWD_ROLE_SOFTMAX)                       \
-    EVENT(p_o_rescale, (V).q_stages,   FWD_SM100_RESCALERS(V), FWD_SM100_RESCALE_COUNT(V), FWD_ROLE_MMA)                           \
+    EVENT(p_o_rescale, (V).q_stages,   FWD_SM100_RESCALERS(V), FWD_SM100_RESCALE_COUNT(V), FWD_ROLE_MMA | FWD_ROLE_CORRECTION)     \
     EVENT(p_ready_2,   (V).q_stages,   FWD_ROLE_SOFTMAX,       128,                        FWD_ROLE_MMA)                           \
     EVENT(o_ready,     (V).q_stages,   FWD_ROLE_MMA,           1,                          FWD_SM100_EPILOGUE(V))                  \
     EVENT(corr_empty,  (V).q_stages,   FWD_ROLE_CORRECTION,    128,                        FWD_ROLE_SOFTMAX)                       \

@@ -8,6 +8,7 @@ struct Correction {
     const Cta &cta;
     const int warp, row; // of the warpgroup
     Parities o, staging; // of o_ready, corr_epi.empty
+    uint32_t phases;     // of p_o_rescale so far: one a step, in either stage
 
     // The softmax rows of this warp (unpacked) or of the stage (packed) have sent their numbers.
     FWD_DEVICE float receive(int stage) {
@@ -61,18 +62,22 @@ struct Correction {
     FWD_DEVICE void run(const FwdTask &task) {
         constexpr bool CORRECTS = VARIANT.row_max == FWD_EACH_BLOCK;
         if (CORRECTS && task.steps > 0) run_steps(task.steps);
+        phases += task.steps;
 #pragma unroll 1
         for (int i = 0; i < Q_STAGES; i++) {
             if (VARIANT.epilogue == FWD_EPILOGUE_CORRECTION && i < task.tiles) finish(task, i);
-            // The next task's first product may overwrite O: it has been read (or, in the other variants, the softmax rows' own
-            // arrivals say so).
-            if (CORRECTS && task.steps > 0) release_output(i);
+            // The next task's first product may overwrite O: it has been read (where the softmax rows read it, their own arrivals say so).
+            // That arrival belongs to the next phase, so this one must be complete: softmax warps may still owe it theirs.
+            if (CORRECTS && task.steps > 0) {
+                wait(cta.smem.bars.p_o_rescale[i], (phases - 1) & 1);
+                release_output(i);
+            }
         }
     }
 };
 
 FWD_DEVICE void correction_role(const Cta &cta, int warp) {
-    Correction correction = {cta, warp, 32 * warp + (int)threadIdx.x % 32, {0}, {3}};
+    Correction correction = {cta, warp, 32 * warp + (int)threadIdx.x % 32, {0}, {3}, 0};
     if (VARIANT.row_max == FWD_EACH_BLOCK) {
         correction.release_output(0);
         correction.release_output(1);
