@@ -124,6 +124,17 @@ function native.check(status)
   errors.raise("%s", native.message())
 end
 
+--- As `check`, for a call about a file: the text names it.
+-- @tparam number status fa4_status of a call that was given `native.err`
+-- @tparam string path the file
+function native.check_file(status, path)
+  if status ~= 0 and status ~= C.FA4_INTERRUPTED then
+    local message = native.message()
+    errors.raise("load: %s", message:find(path, 1, true) and message or path .. ": " .. message)
+  end
+  native.check(status)
+end
+
 -- The collector sees handles of a few bytes, not the memory behind them: tell it when that has grown.
 local COLLECT_STEP_BYTES = 256 * 2 ^ 20
 local collect_at = COLLECT_STEP_BYTES
@@ -151,7 +162,7 @@ end
 function native.storage(bytes, device)
   if live_bytes() + bytes > collect_at then
     collectgarbage()
-    collect_at = live_bytes() + bytes + COLLECT_STEP_BYTES
+    collect_at = live_bytes() + COLLECT_STEP_BYTES
   end
   local made = ffi.new("fa4_storage *[1]")
   local status = C.fa4_storage_create(native.context(), bytes, device, made, failure)
@@ -209,7 +220,7 @@ end
 -- @treturn cdata fa4_file *
 function native.file(path, map)
   local made = ffi.new("fa4_file *[1]")
-  native.check(C.fa4_file_open(native.context(), path, map and 1 or 0, made, failure))
+  native.check_file(C.fa4_file_open(native.context(), path, map and 1 or 0, made, failure), path)
   return ffi.gc(made[0], C.fa4_file_close)
 end
 

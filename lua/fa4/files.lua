@@ -16,8 +16,8 @@ end
 local view = native.new("fa4_tensor")
 local storage = native.new("fa4_storage *[1]")
 
-local function take(file, i)
-  native.check(C.fa4_file_tensor(file, i, view, storage, native.err))
+local function take(file, i, path)
+  native.check_file(C.fa4_file_tensor(file, i, view, storage, native.err), path)
   return tensor.adopt(native.adopt_storage(storage[0]), view)
 end
 
@@ -56,14 +56,14 @@ function files.load(path, name, opts)
   for i = 0, count - 1 do names[i + 1] = native.string(C.fa4_file_name(file, i)) end
   if name then
     for i = 1, count do
-      if names[i] == name then return take(file, i - 1), metadata end
+      if names[i] == name then return take(file, i - 1, path), metadata end
     end
     if count == 0 then raise("load: %s holds no tensor", path) end
     raise("load: %s: %s", path, errors.unknown("no such tensor", name, names))
   end
-  if native.string(C.fa4_file_kind(file)) == "npy" then return take(file, 0), metadata end
+  if native.string(C.fa4_file_kind(file)) == "npy" then return take(file, 0, path), metadata end
   local tensors = {}
-  for i = 1, count do tensors[names[i]] = take(file, i - 1) end
+  for i = 1, count do tensors[names[i]] = take(file, i - 1, path) end
   return tensors, metadata
 end
 
