@@ -101,6 +101,52 @@ static void test_shapes(void) {
             }
 }
 
+static int64_t pick(uint64_t *seed, int64_t lo, int64_t hi) {
+    return lo + (int64_t)(attention_random(seed) * (double)(hi - lo + 1));
+}
+
+static void pick_mask(attention *a, uint64_t *seed) {
+    const fa4_problem *p = &a->request.problem;
+    static const int32_t kinds[] = {FA4_MASK_FULL, FA4_MASK_CAUSAL, FA4_MASK_WINDOW, FA4_MASK_PREFIX, FA4_MASK_DOCUMENT};
+    int64_t nodes = pick(seed, 0, 2);
+    for (int64_t n = 0; n < nodes; n++) {
+        int32_t kind = kinds[pick(seed, 0, 4)];
+        if (kind == FA4_MASK_PREFIX) attention_mask(a, kind, pick(seed, 0, p->seqlen_kv), 0);
+        else attention_mask(a, kind, pick(seed, -1, 200), pick(seed, -1, 200));
+    }
+    if (nodes == 2) {
+        attention_mask(a, pick(seed, 0, 1) ? FA4_MASK_ALL_OF : FA4_MASK_ANY_OF, 0, 0);
+        a->request.problem.mask[2].operands = 2;
+    }
+    for (int j = 0; j < 4096; j++) a->mask_data[j] = (int32_t)(j / 50 % 3);
+}
+
+/* Problems and schedules drawn at random; the seed is in each failure's text. */
+static void test_generated(int count) {
+    for (int n = 0; n < count; n++) {
+        uint64_t seed = (uint64_t)n * 7919 + 11;
+        int32_t heads_kv = (int32_t)pick(&seed, 1, 2), heads_q = heads_kv * (int32_t)pick(&seed, 1, 4);
+        attention a = attention_problem((int32_t)pick(&seed, 0, 2), pick(&seed, 1, 2), pick(&seed, 0, 200), pick(&seed, 0, 420), heads_q,
+                                        heads_kv, 8 * (int32_t)pick(&seed, 1, 10), 8 * (int32_t)pick(&seed, 1, 10));
+        fa4_schedule *s = &a.request.schedule;
+        pick_mask(&a, &seed);
+        s->row_max = (int32_t)pick(&seed, 0, 1);
+        s->kv_order = (int32_t)pick(&seed, 0, 2);
+        s->rescale_threshold = (double)pick(&seed, s->row_max ? 7 : 0, 15);
+        s->exp2_emulated_pairs = a.request.problem.dtype == FA4_F32 ? 0 : (int32_t)pick(&seed, 0, 8);
+        s->exp2_first_fragment = (int32_t)pick(&seed, 0, 3);
+        s->integer_reference = s->row_max ? 1 : (int32_t)pick(&seed, 0, 1);
+        s->kv_splits = (int32_t)pick(&seed, 1, 3);
+        s->gqa_packing = (int32_t)pick(&seed, 0, 1);
+        if (pick(&seed, 0, 3) == 0) a.request.problem.soft_cap = (double)pick(&seed, 1, 50);
+        if (pick(&seed, 0, 3) == 0) a.request.problem.scale *= (double)pick(&seed, -8, 8);
+        attention_create(&a, seed);
+        char what[64];
+        snprintf(what, sizeof what, "generated problem %d", n);
+        check_and_destroy(&a, what);
+    }
+}
+
 /* Strides of every kind: heads outermost, rows reversed, keys shared by a stride of 0, and an f32 output for f16 inputs. */
 static void test_strides(void) {
     attention a = attention_problem(FA4_F16, 1, 70, 90, 2, 2, 32, 32);
@@ -382,6 +428,7 @@ int main(void) {
     for (char *path = strtok_r(paths, " ", &rest); path != NULL; path = strtok_r(NULL, " ", &rest))
         open_bench(&benches[bench_count++], path, 2);
     test_shapes();
+    test_generated(120);
     test_strides();
     test_bits();
     test_late_first_key();

@@ -15,6 +15,8 @@
 
 /* Beyond this, packed copies of K and V cost more memory than they save time. */
 #define SHARED_BYTES_MAX (INT64_C(1) << 30)
+/* Work space larger than this is given back after a run. */
+#define KEPT_BYTES_MAX (INT64_C(1) << 28)
 
 typedef struct run_state {
     cpu_job job;
@@ -93,7 +95,7 @@ static fa4_status reserve(cpu_backend_state *state, int32_t purpose, int64_t byt
         m->bytes = 0;
         m->data = aligned_alloc(4096, (size_t)cpu_round_up(bytes, 4096));
         if (m->data == NULL) return error_set(err, FA4_NO_MEMORY, "cpu: no memory for %" PRId64 " bytes of work space", bytes);
-        memset(m->data, 0, (size_t)bytes);
+        if (purpose == CPU_MEMORY_SCRATCH) memset(m->data, 0, (size_t)bytes); // Rows that only fill a group are read.
         m->bytes = bytes;
     }
     *out = m->data;
@@ -240,10 +242,26 @@ static void add_counters(const run_state *run, fa4_counters *per_head) {
         }
 }
 
+static void give_back(cpu_backend_state *state) {
+    for (int i = 0; i < CPU_MEMORIES; i++) {
+        cpu_memory *m = &state->memory[i];
+        if (m->bytes <= KEPT_BYTES_MAX) continue;
+        free(m->data);
+        *m = (cpu_memory){0};
+    }
+}
+
 static double now_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static fa4_status compute(cpu_backend_state *state, run_state *run, fa4_error *err) {
+    FA4_TRY(reserve_scratch(state, run, err));
+    FA4_TRY(make_items(state, run, err));
+    FA4_TRY(share_blocks(state, run, err));
+    return run_tasks(state, run, err);
 }
 
 fa4_status cpu_run(cpu_backend_state *state, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
@@ -253,11 +271,10 @@ fa4_status cpu_run(cpu_backend_state *state, const fa4_plan *plan, const fa4_ten
     if (asked > 0 && asked < run.threads) run.threads = asked;
     double start = now_us();
     fill_job(&run.job, state, plan, tensors);
-    FA4_TRY(reserve_scratch(state, &run, err));
-    FA4_TRY(make_items(state, &run, err));
-    FA4_TRY(share_blocks(state, &run, err));
-    FA4_TRY(run_tasks(state, &run, err));
-    if (per_head != NULL) add_counters(&run, per_head);
+    fa4_status status = compute(state, &run, err);
+    if (status == FA4_OK && per_head != NULL) add_counters(&run, per_head);
+    give_back(state);
+    if (status != FA4_OK) return status;
     if (report == NULL) return FA4_OK;
     report->time_us = now_us() - start;
     report->threads = run.threads;

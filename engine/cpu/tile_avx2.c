@@ -41,12 +41,6 @@ static inline vf v_div(vf a, vf b) {
 static inline vf v_fma(vf a, vf b, vf c) {
     return _mm256_fmadd_ps(a, b, c);
 }
-static inline vf v_dot2(vf a, vf b, vf c) {
-    return v_fma(a, b, c);
-}
-static inline void v_store_pairs(void *p, vf x) {
-    (void)p, (void)x; // Unused without pairs.
-}
 static inline vf v_select_less(vf a, vf b, vf x, vf y) {
     return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
@@ -113,11 +107,6 @@ static inline void v_store_bf16(void *p, vf x) {
     u = _mm256_or_si256(u, _mm256_and_si256(quiet, _mm256_set1_epi32(0x40)));
     _mm_storeu_si128(p, _mm_packus_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1)));
 }
-static inline void v_store_half(float *word, int half, vf x) {
-    uint16_t h[8];
-    v_store_bf16(h, x);
-    for (int i = 0; i < 8; i++) memcpy((char *)(word + i) + 2 * half, &h[i], 2);
-}
 static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride, int n) {
     vf a[8], b[8];
     for (int i = 0; i < 8; i++) a[i] = v_load(from + (size_t)i * from_stride);
@@ -138,5 +127,6 @@ static inline void v_transpose(const float *from, size_t from_stride, float *to,
     for (int i = 0; i < n; i++) v_store(to + (size_t)i * to_stride, b[i]);
 }
 
+#include "cpu/vector_no_pairs.h"
 #include "cpu/tile_template.h"
 #endif

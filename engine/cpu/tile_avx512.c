@@ -6,12 +6,6 @@
 #define KERNEL_NAME   "avx512"
 #define KERNEL_SYMBOL cpu_kernel_avx512
 
-static inline vf v_dot2(vf a, vf b, vf c) {
-    return v_fma(a, b, c);
-}
-static inline void v_store_pairs(void *p, vf x) {
-    (void)p, (void)x; // Unused without pairs.
-}
-
+#include "cpu/vector_no_pairs.h"
 #include "cpu/tile_template.h"
 #endif

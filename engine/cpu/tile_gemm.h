@@ -3,7 +3,11 @@
  * One micro kernel keeps ROW_GROUP x PANEL of the result in registers; the second operand lies packed in panels, which stay in
  * the first-level cache while all row groups pass over them.
  */
-enum { LANES = V_LANES, PANEL = PANEL_VECTORS * V_LANES };
+enum {
+    LANES = V_LANES,
+    PANEL = PANEL_VECTORS * V_LANES,
+    STEPS = 4 /* of the micro kernel at once: with so few rounds the loop's end is predicted */
+};
 
 /* Which columns of a partial block each row, and each group of rows, sees: [lo, hi) in multiples of CPU_LANES for groups. */
 typedef struct block_view {
@@ -13,7 +17,7 @@ typedef struct block_view {
     uint32_t bits[CPU_ROWS_MAX][4];
 } block_view;
 
-/* c (+)= a b for ROW_GROUP rows and `vectors` vectors; a step is one word of a and one row of the panel b. */
+/* c (+)= a b for ROW_GROUP rows and `vectors` vectors; a step is one word of a and one row of the panel b; steps is a multiple of 4. */
 static inline __attribute__((always_inline)) void micro(const float *a, size_t a_row, const float *b, size_t steps, float *c,
                                                         size_t c_row, const int vectors, const bool add, const bool pairs) {
     vf sum[ROW_GROUP][PANEL_VECTORS];
@@ -21,16 +25,19 @@ static inline __attribute__((always_inline)) void micro(const float *a, size_t a
     for (int r = 0; r < ROW_GROUP; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) sum[r][v] = v_set1(0.0f);
-    for (size_t k = 0; k < steps; k++, b += PANEL) {
-        vf column[PANEL_VECTORS];
+    for (size_t k = 0; k < steps; k += STEPS, b += STEPS * PANEL) {
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) column[v] = v_load(b + v * LANES);
+        for (size_t i = 0; i < STEPS; i++) {
+            vf column[PANEL_VECTORS];
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++) column[v] = v_load(b + i * PANEL + v * LANES);
 #pragma GCC unroll 16
-        for (int r = 0; r < ROW_GROUP; r++) {
-            vf x = v_set1(a[(size_t)r * a_row + k]);
+            for (int r = 0; r < ROW_GROUP; r++) {
+                vf x = v_set1(a[(size_t)r * a_row + k + i]);
 #pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++)
-                sum[r][v] = pairs ? v_dot2(x, column[v], sum[r][v]) : v_fma(x, column[v], sum[r][v]);
+                for (int v = 0; v < vectors; v++)
+                    sum[r][v] = pairs ? v_dot2(x, column[v], sum[r][v]) : v_fma(x, column[v], sum[r][v]);
+            }
         }
     }
 #pragma GCC unroll 16

@@ -95,13 +95,3 @@ static void pack_v(const cpu_job *job, const cpu_source *source, void *out, floa
     }
     *special = v_sum(probe) != 0.0f;
 }
-
-/* One element of a packed value block, for the few blocks that need care. */
-static float packed_value(const cpu_job *job, const float *v, int32_t key, int32_t c) {
-    size_t share = job->pairs ? 2 : 1;
-    const float *word = v + (size_t)(c / PANEL) * (CPU_KEYS / share) * PANEL + (size_t)key / share * PANEL + c % PANEL;
-    if (!job->pairs) return *word;
-    uint32_t bits;
-    memcpy(&bits, word, 4);
-    return half_bf16_to_float((uint16_t)(key % 2 ? bits >> 16 : bits));
-}

@@ -43,12 +43,6 @@ static inline vf v_div(vf a, vf b) {
 static inline vf v_fma(vf a, vf b, vf c) {
     return a * b + c;
 }
-static inline vf v_dot2(vf a, vf b, vf c) {
-    return v_fma(a, b, c);
-}
-static inline void v_store_pairs(void *p, vf x) {
-    (void)p, (void)x; // Unused without pairs.
-}
 static inline vf v_choose(vi mask, vf a, vf b) {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
 }
@@ -128,15 +122,10 @@ static inline vf v_round_bf16(vf x) {
     vu u = (vu)x, rounded = (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
     return v_choose(x == x, (vf)rounded, x);
 }
-static inline void v_store_half(float *word, int half, vf x) {
-    for (int i = 0; i < 4; i++) {
-        uint16_t h = half_bf16_from_float(x[i]);
-        memcpy((char *)(word + i) + 2 * half, &h, 2);
-    }
-}
 static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride, int n) {
     for (int c = 0; c < n; c++)
         for (size_t r = 0; r < V_LANES; r++) to[(size_t)c * to_stride + r] = from[r * from_stride + (size_t)c];
 }
 
+#include "cpu/vector_no_pairs.h"
 #include "cpu/tile_template.h"

@@ -8,7 +8,7 @@
  *   v_sum v_largest over lanes                          v_keep_bits(x, bits, other): lane i keeps x when bit i is set
  *   v_clamp_exponent, v_fraction, v_scale: see exp2_lanes
  *   v_load_f16 v_load_bf16 v_store_f16 v_store_bf16 (nearest even, NaN stays NaN) v_round_f16 v_round_bf16
- *   v_store_half(word *, half, x): x as bf16 into the lower or upper half of each word
+ *   v_store_half(word *, half, x), v_load_half(word *, half): x as bf16 in the lower or upper half of each word
  *   v_store_pairs: weights as bf16 for v_dot2
  *   v_dot2(a, b, c): pairs of bf16, c + a.lo b.lo + a.hi b.hi
  *   v_transpose(from, from stride, to, to stride, n): n <= V_TRANSPOSE columns of V_LANES rows become rows
@@ -122,7 +122,7 @@ static float stored_weight(const cpu_job *job, const float *s, int32_t key) {
 /* O += P V where a value is not finite: only keys that a row sees may touch it. A weight that underflowed is still positive. */
 static void multiply_special_values(tile_state *t, const float *v) {
     const cpu_job *job = t->job;
-    int32_t dim_v = job->plan->header.problem.dim_v;
+    size_t share = job->pairs ? 2 : 1;
     for (int32_t row = 0; row < t->row_count; row++) {
         const float *s = t->scratch->s + (size_t)row * CPU_KEYS;
         float *o = t->scratch->o + (size_t)row * (size_t)job->dim_v_room;
@@ -130,8 +130,12 @@ static void multiply_special_values(tile_state *t, const float *v) {
         for (int32_t key = lo; key < hi; key++) {
             if (t->view.partial && !(t->view.bits[row][key / 32] >> (key % 32) & 1)) continue;
             float p = stored_weight(job, s, key);
-            if (p == 0.0f) p = 0x1p-149f;
-            for (int32_t c = 0; c < dim_v; c++) o[c] += p * packed_value(job, v, key, c);
+            vf weight = v_set1(p == 0.0f ? 0x1p-149f : p);
+            for (int32_t c = 0; c < job->dim_v_room; c += LANES) {
+                const float *word = v + (size_t)(c / PANEL) * (CPU_KEYS / share) * PANEL + (size_t)key / share * PANEL + c % PANEL;
+                vf value = job->pairs ? v_load_half(word, key % 2) : v_load(word);
+                v_store(o + c, v_fma(weight, value, v_load(o + c)));
+            }
         }
     }
 }

@@ -100,13 +100,6 @@ static inline void v_store_bf16(void *p, vf x) {
     u = _mm512_mask_or_epi32(u, nan, u, _mm512_set1_epi32(0x40));
     _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(u));
 }
-/* x holds bf16 values, so no rounding is left to do. */
-static inline void v_store_half(float *word, int half, vf x) {
-    __m512i u = _mm512_castps_si512(x), old = _mm512_loadu_si512(word);
-    u = half ? _mm512_or_si512(_mm512_and_si512(u, _mm512_set1_epi32(-65536)), _mm512_and_si512(old, _mm512_set1_epi32(0xffff)))
-             : _mm512_srli_epi32(u, 16);
-    _mm512_storeu_si512(word, u);
-}
 static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride, int n) {
     vf a[16], b[16];
     for (int i = 0; i < 16; i++) a[i] = v_load(from + (size_t)i * from_stride);
