@@ -220,7 +220,7 @@ static emu_step arrive_named(emu_warp *w, const emu_op *op, uint32_t mask, uint3
     if (n->arrived > 0 && (n->all != all || (!all && n->expected != count)))
         return emu_fault(w, -1, EMU_BARRIER_MISUSE, op, "barrier %u: %u threads expected here, %u by those that came before", id, count, n->expected);
     if (here == EMU_LANES && n->warps >> w->index & 1)
-        return emu_fault(w, -1, EMU_BARRIER_MISUSE, op, "barrier %u: this warp arrives a second time before it completes", id);
+        emu_report_finding(cta, w, -1, EMU_BARRIER_MISUSE, EMU_NOTE, op->source, "barrier %u: this warp arrives a second time before it completes", id);
     if (n->arrived == 0) n->conjunction = 1, n->sum = n->disjunction = 0;
     *generation = n->generation;
     n->all = all;

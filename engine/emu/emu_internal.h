@@ -117,6 +117,7 @@ typedef struct emu_code {
     uint32_t block_count;
     bool ordered; /* CTAs depend on each other through global memory */
     bool tensor, wgmma; /* uses tcgen05, wgmma */
+    uint64_t *unwritten; /* the set of those registers, numbered as flow.c does */
     bool may_be_unwritten; /* some register is read unwritten on some path */
     uint32_t *slot_of[PTX_CLASS_COUNT]; /* register -> slot, for looking inside */
 } emu_code;

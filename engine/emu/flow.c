@@ -300,7 +300,8 @@ bool emu_flow_mark(emu_flow *f, emu_code *code) {
         }
     }
     for (uint32_t r = 0; r < f->register_count; r++) code->may_be_unwritten |= in(unwritten, r);
-    free(work);
+    memcpy(work, unwritten, f->words * sizeof *work);
+    code->unwritten = work; /* kept for the run-time check */
     return true;
 }
 
@@ -319,7 +320,7 @@ static uint32_t slot_of(const emu_flow *f, uint32_t reg) {
 }
 static void check_use(emu_flow *f, void *state, uint32_t reg) {
     check *c = state;
-    c->missing |= c->mask & ~c->warp->defined[slot_of(f, reg)];
+    if (in(c->warp->cta->code->unwritten, reg)) c->missing |= c->mask & ~c->warp->defined[slot_of(f, reg)];
 }
 static void check_definition(emu_flow *f, void *state, uint32_t reg) {
     check *c = state;

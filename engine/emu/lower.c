@@ -417,5 +417,6 @@ void emu_code_destroy(emu_code *code) {
     for (int c = 0; c < PTX_CLASS_COUNT; c++) free(code->slot_of[c]);
     free(code->blocks);
     free(code->constants);
+    free(code->unwritten);
     free(code->ops);
 }
