@@ -1,7 +1,7 @@
 /* npy, read.
  *
- *     | 93 "NUMPY" | major, minor | length of header | {'descr': '<f4', 'shape': (2,), ...} | data
- * | 6            2              2 (v1), else 4     padded
+ *     | 93 "NUMPY" | version | header's length | {'descr': '<f4', 'shape': (2,), ...} | data |
+ *       6            2         2 (v1), else 4
  *
  * The header is a Python dictionary; the reader takes these three keys, each once, and no
  * expression besides. */
