@@ -8,6 +8,10 @@ FA4_PACKAGES=(build-essential cmake ninja-build pkg-config git ca-certificates z
 # Only for `test.sh --fuzz`.
 FA4_PACKAGES_FUZZ=(clang libclang-rt-14-dev)
 
+# Containers may leave HOME out; downloads and caches need one.
+: "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
+export HOME
+
 # Is Debian package $1 installed?
 setup_has() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
