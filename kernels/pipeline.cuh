@@ -129,11 +129,11 @@ struct Walk {
     FwdStep next;
 
     FWD_DEVICE Walk(const FwdParams &params, const FwdTask &task) : p(params), steps(task.steps) {
+        next = {};
         own[0] = task.own[0];
         own[1] = task.own[1];
         if constexpr (VARIANT.mask_class == FWD_FULL || VARIANT.mask_class == FWD_CAUSAL) {
             list = nullptr;
-            next = {};
             for (int i = 0; i < 2; i++)
                 unmasked[i] = visible_keys(p, (task.tile + i) * p.positions).hi / VARIANT.tile_keys;
         } else {

@@ -35,7 +35,7 @@ FWD_DEVICE void schedule_role(const Cta &cta) {
     Smem &smem = cta.smem;
     TaskSource source(cta.params);
     Cursor<TASK_STAGES> at = {0, 1};
-    FwdTask task;
+    FwdTask task = {};
     do {
         const int index = source.next();
         if (index < source.end) task = cta.params.tasks[index];

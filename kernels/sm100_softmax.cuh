@@ -57,6 +57,8 @@ struct StageWalk {
             stride = p.kv_order == 1 ? 1 : -1;
         } else {
             list = p.steps + task.first_step;
+            key_block = 0;
+            mask = FWD_STEP_SKIP;
             if (left > 0) load();
         }
     }
@@ -250,6 +252,7 @@ struct Softmax {
             } else {
                 state.sum += sum;
                 count_weights(x, peak);
+                if (VARIANT.counters) counts.spared += exists && (peak - state.reference) * units.scale_log2 > 0.0f;
             }
         }
         if (ordinary) ordinary_step<MASKED>(x, first, packed, peak);
