@@ -220,6 +220,7 @@ static bool parse_instruction(ptx_parser *p) {
     instr.form = ptx_form_of(p, spelling.text, spelling.length, spelling.line);
     size_t fixups = p->fixups.count;
     ptx_lex_next(&p->lexer);
+    p->in_call = instr.form != NULL && instr.form->opcode == PTX_OP_CALL;
     bool good = instr.form != NULL && parse_operands(p, operands, &count);
     for (size_t i = fixups; good && i < p->fixups.count; i++) {
         const ptx_fixup *f = (ptx_fixup *)p->fixups.items + i;

@@ -296,7 +296,7 @@ bool ptx_parse_operand(ptx_parser *p, ptx_operand *operand) {
         operand->kind = PTX_VECTOR;
         return parse_elements(p, '}', operand);
     }
-    if (ptx_accept(p, '(')) {
+    if (p->in_call && ptx_accept(p, '(')) {
         operand->kind = PTX_LIST;
         return parse_elements(p, ')', operand);
     }

@@ -149,6 +149,7 @@ typedef struct ptx_parser {
     ptx_list targets; /* of .branchtargets: ptx_operand */
     uint32_t loc;
     uint32_t expression_depth;
+    bool in_call; /* a parenthesis opens a list, not an expression */
     bool stopped; /* going on would only guess */
     /* errors */
     char error_text[FA4_ERROR_TEXT_BYTES];

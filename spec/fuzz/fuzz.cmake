@@ -1,4 +1,4 @@
-# Fuzz targets for the file readers: cmake -DFA4_FUZZ=ON -DCMAKE_C_COMPILER=clang; then
+# Fuzz targets for the file readers and the PTX reader: cmake -DFA4_FUZZ=ON -DCMAKE_C_COMPILER=clang; then
 #   build/fuzz_npy CORPUS spec/fuzz/seeds/npy -max_total_time=60
 # The seeds also run in the normal suite (spec/fuzz_seeds_test.c).
 option(FA4_FUZZ "build the libFuzzer targets (clang only)" OFF)
@@ -15,4 +15,11 @@ if(FA4_FUZZ)
     target_link_options(fuzz_${kind} PRIVATE -fsanitize=fuzzer,address,undefined)
     target_link_libraries(fuzz_${kind} PRIVATE ZLIB::ZLIB m)
   endforeach()
+  file(GLOB FA4_FUZZ_PTX_SOURCES CONFIGURE_DEPENDS engine/core/*.c engine/ptx/*.c)
+  add_executable(fuzz_ptx spec/fuzz/fuzz_ptx.c ${FA4_FUZZ_PTX_SOURCES})
+  target_include_directories(fuzz_ptx PRIVATE engine)
+  target_compile_definitions(fuzz_ptx PRIVATE _GNU_SOURCE)
+  target_compile_options(fuzz_ptx PRIVATE -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined)
+  target_link_options(fuzz_ptx PRIVATE -fsanitize=fuzzer,address,undefined)
+  target_link_libraries(fuzz_ptx PRIVATE m)
 endif()
