@@ -1,0 +1,100 @@
+--- Kernels and their cache as people meet them: `fa4 cache`, and the text behind a plan.
+local program = require "spec.support.program"
+
+local function temporary()
+  local path = os.tmpname()
+  os.remove(path)
+  return path
+end
+
+local function fa4(environment, arguments)
+  return program.shell(environment .. " " .. program.quote(program.fa4) .. " " .. arguments)
+end
+
+describe("fa4 cache", function()
+  local folder
+
+  before_each(function() folder = temporary() end)
+  after_each(function() program.shell("rm -rf " .. program.quote(folder)) end)
+
+  it("lists an empty cache and says where it is", function()
+    local got = fa4("FA4_CACHE_DIR=" .. folder, "cache ls")
+    assert.equal(0, got.code)
+    assert.equal("0 kernels, 0 of 268 435 456 bytes, in " .. folder .. "\n", got.out)
+  end)
+
+  it("says that it was turned off", function()
+    assert.equal("the kernel cache is off (FA4_CACHE=0)\n", fa4("FA4_CACHE=0", "cache ls").out)
+  end)
+
+  it("warns once, and goes on, when no folder can be used", function()
+    local got = fa4("FA4_CACHE_DIR=/dev/null/x", "cache ls")
+    assert.equal(0, got.code)
+    local _, warnings = got.err:gsub("no kernel cache", "")
+    assert.equal(1, warnings)
+  end)
+
+  it("clears", function()
+    local got = fa4("FA4_CACHE_DIR=" .. folder, "cache clear")
+    assert.equal("0 kernels removed, 0 bytes\n", got.out)
+  end)
+
+  it("explains itself when the word is wrong", function()
+    local got = fa4("FA4_CACHE_DIR=" .. folder, "cache empty")
+    assert.equal(2, got.code)
+    assert.equal("usage: fa4 cache ls|clear\n", got.err)
+  end)
+end)
+
+describe("the kernel behind a plan", function()
+  local fa4_module = require "fa4"
+  local kernel = require "fa4.kernel"
+
+  local function plan_for(device)
+    local name, message = fa4_module.device(device)
+    if not name then pending(message) end
+    local q = fa4_module.randn({1, 256, 2, 128}, {dtype = "f16"})
+    return name and assert(fa4_module.attention{device = device}:plan(q, q, q))
+  end
+
+  it("does not exist on the CPU", function()
+    local text, message = kernel.source(plan_for("cpu"), "ptx")
+    assert.is_nil(text)
+    assert.truthy(message:find("cpu", 1, true))
+  end)
+
+  it("is named by its kind", function()
+    local ok, message = pcall(kernel.source, plan_for("cpu"), "fortran")
+    assert.is_false(ok)
+    assert.truthy(tostring(message):find("fortran", 1, true))
+  end)
+
+  it("shows its CUDA source after the compiler's options", function()
+    local p = plan_for("emu:sm_100a")
+    local text = assert(kernel.source(p))
+    assert.truthy(text:find("^// fwd_sm100a_f16_d128_full"))
+    assert.truthy(text:find("//   %-DFA4_DIM=128"))
+    assert.truthy(text:find("======== kernels/fwd_sm100.cu ========", 1, true))
+    assert.truthy(text:find("======== kernels/params.h ========", 1, true))
+    assert.is_nil(text:find("#line", 1, true))
+  end)
+
+  it("shows its PTX", function()
+    local p = plan_for("emu:sm_100a")
+    local info = require("fa4.cache").get()
+    if info.catalogue == 0 and not info.compiler then pending(info.compiler_missing) end
+    local text = assert(p:kernel "ptx")
+    assert.truthy(text:find(".target sm_100a", 1, true))
+    assert.truthy(text:find("tcgen05.mma", 1, true))
+  end)
+
+  it("is shown for the operator's latest plan", function()
+    local op = fa4_module.attention{device = "cpu"}
+    local ok, message = pcall(op.source, op, "cuda")
+    assert.is_false(ok)
+    assert.truthy(tostring(message):find("no plan was made yet", 1, true))
+    local q = fa4_module.randn({1, 16, 1, 8}, {dtype = "f16"})
+    op:plan(q, q, q)
+    assert.is_nil((op:source "cuda"))
+  end)
+end)
