@@ -107,7 +107,9 @@ local function row_of(s, case, peak)
   local row = {device = case.device, dtype = case.dtype, dim = case.dim, length = case.length, heads_q = s.heads[1],
     heads_kv = s.heads[2] or s.heads[1], batch = s.batch, mask = case.mask, threads = not s.gpu and s.threads or nil}
   row.tflops = flops / median(case.times) * 1e-6
-  row.share_of_peak = peak and row.tflops * 1e3 / peak or nil
+  row.share_of_peak = peak and row.tflops * 1e3 / peak or json.null
+  -- A peer is measured by a program of its own; its columns are kept so that rows can be joined.
+  row.threads, row.peer, row.peer_tflops, row.ratio = row.threads or json.null, json.null, json.null, json.null
   return row
 end
 

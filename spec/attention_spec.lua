@@ -347,7 +347,7 @@ describe("a given output", function()
     with({o = fa4.zeros({40, 2, 64}, {dtype = "f16"})}, "o: expected shape")
     with({o = fa4.zeros({1, 40, 2, 64}, {dtype = "bf16"})}, "o: expected f16 or f32, got bf16")
     with({o = fa4.zeros({1, 40, 1, 64}, {dtype = "f16"}):expand{1, 40, 2, 64}}, "stride 0")
-    with({o = q}, "o: its memory overlaps that of q")
+    with({o = q}, "o: it overlaps q")
     with({o = 3}, "o: expected a tensor, got 3")
     with({lse = fa4.zeros({1, 40, 2}, {dtype = "f32"})}, "lse: expected shape (1, 2, 40)")
     with({lse = fa4.zeros({1, 2, 40}, {dtype = "f16"})}, "lse: expected f32")
@@ -359,7 +359,19 @@ describe("a given output", function()
   it("may not overlap another output", function()
     local room = fa4.zeros({1, 40, 2, 64}, {dtype = "f32"})
     local a, b, c = q:to{dtype = "f32"}, k:to{dtype = "f32"}, v:to{dtype = "f32"}
-    assert.raises_text(function() op()(a, b, c, {o = room, lse = room:reshape{64, 2, 40}:narrow(0, 0, 1)}) end, "lse", "overlaps that of o")
+    assert.raises_text(function() op()(a, b, c, {o = room, lse = room:reshape{64, 2, 40}:narrow(0, 0, 1)}) end, "lse: it overlaps o")
+  end)
+
+  it("may lie between the inputs in one buffer, or overlap itself nowhere", function()
+    local room = fa4.randn({1, 40, 8, 64}, {dtype = "f16", seed = 4})
+    local a, b, c, o = room:narrow(2, 0, 2), room:narrow(2, 2, 2), room:narrow(2, 4, 2), room:narrow(2, 6, 2)
+    assert.valid(op()(a, b, c, {o = o}), a, b, c)
+    local folded = fa4.zeros({1, 41, 1, 64}, {dtype = "f16"})
+    local native = require "fa4.ffi"
+    local twice = require("fa4.tensor").adopt(folded.storage, native.new("fa4_tensor", folded.view))
+    twice.shape, twice.strides = {1, 40, 2, 64}, {0, 64, 64, 1}
+    for axis = 0, 3 do twice.view.shape[axis], twice.view.strides[axis] = twice.shape[axis + 1], twice.strides[axis + 1] end
+    assert.raises_text(function() op()(q, k, v, {o = twice}) end, "o: its elements overlap")
   end)
 
   it("may be absent where LSE is off", function()

@@ -84,6 +84,7 @@ describe(("%d generated problems from seed %d"):format(COUNT, SEED), function()
 
   -- Each reference serves every instruction set.
   setup(function()
+    io.stderr:write(("generated problems: seeds %d to %d; FA4_SEED and FA4_PROBLEMS choose others\n"):format(SEED, SEED + COUNT - 1))
     for first = SEED, SEED + COUNT - 1, BATCH do
       local batch = {}
       for seed = first, math.min(first + BATCH, SEED + COUNT) - 1 do batch[#batch + 1] = problem(seed) end

@@ -20,7 +20,12 @@ return setmetatable(fa4, {
   __index = function(self, name)
     local export = EXPORTS[name]
     if not export then return nil end
-    local module = require("fa4." .. export[1])
+    local found, module = pcall(require, "fa4." .. export[1])
+    if not found then
+      -- A module that this build does not have is like a name that there is not; a broken one is an error.
+      if module:find("module 'fa4." .. export[1] .. "' not found", 1, true) then return nil end
+      error(module, 0)
+    end
     local value = module
     if export[2] then value = module[export[2]] end
     rawset(self, name, value)

@@ -1,6 +1,9 @@
 --- JSON out: a small writer with keys in a given order. NaN and infinities become null, since JSON has no word for them.
 local json = {}
 
+--- A value that is written as null, for a key that must be there.
+json.null = setmetatable({}, {__tostring = function() return "null" end})
+
 local ESCAPES = {['"'] = '\\"', ["\\"] = "\\\\", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 
 local function quoted(text)
@@ -38,7 +41,7 @@ end
 
 local function write(value, order, indent, depth)
   local kind = type(value)
-  if kind == "nil" then return "null" end
+  if kind == "nil" or value == json.null then return "null" end
   if kind == "boolean" then return tostring(value) end
   if kind == "number" then return number(value) end
   if kind == "string" then return quoted(value) end
