@@ -296,6 +296,24 @@ static void test_rises(void) {
         }
 }
 
+/* Visible scores that are all -inf count as no key; the row's later keys then count as its first. */
+static void test_scores_of_minus_infinity(void) {
+    for (int variant = 0; variant < 2; variant++) {
+        attention a = attention_problem(FA4_F32, 1, 140, 140, 1, 1, 16, 16);
+        attention_mask(&a, FA4_MASK_CAUSAL, 0, 0);
+        a.request.schedule.row_max = variant ? FA4_ROW_MAX_FIRST_BLOCK : FA4_ROW_MAX_EACH_BLOCK;
+        a.request.schedule.kv_order = FA4_KV_FORWARD;
+        attention_create(&a, 9);
+        fill_all(&a.t.q, 1);
+        for (int key = 0; key < 130; key++) fill_row(&a.t.k, key, -INFINITY);
+        attention_expect(&a);
+        CHECK(a.lse[129] == -INFINITY && isfinite(a.lse[130]), "expected values");
+        check_all(&a, "scores of -inf");
+        CHECK(a.total.rescaled_rows == 10, "%d rows left -inf", (int)a.total.rescaled_rows);
+        attention_destroy(&a);
+    }
+}
+
 static uint64_t hash_of(const fa4_tensor *t, int64_t bytes) {
     uint64_t hash = 14695981039346656037u;
     for (int64_t i = 0; i < bytes; i++) hash = (hash ^ ((const uint8_t *)t->data)[i]) * 1099511628211u;
@@ -434,6 +452,7 @@ int main(void) {
     test_late_first_key();
     test_known_answers();
     test_not_finite();
+    test_scores_of_minus_infinity();
     test_rises();
     test_same_bits();
     test_bounds();
