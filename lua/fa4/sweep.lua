@@ -291,11 +291,9 @@ function meta.__tostring(self)
   return table.concat(lines, "\n")
 end
 
---- Prints the rows as a table.
--- @treturn result itself
+--- Prints the rows as a table. Returns nothing: the prompt would print it again.
 function methods:print()
   print(tostring(self))
-  return self
 end
 
 -- What a series is called: the values of everything that varies besides x.
@@ -368,10 +366,8 @@ end
 --- Plots one column over another on the terminal.
 -- @tparam[opt] string x a swept field, dotted or short; default: the first that is a number
 -- @tparam[opt="rescaled_rows_percent"] string y a column
--- @treturn result itself
 function methods:plot(x, y)
   print(self:plot_text(x, y))
-  return self
 end
 
 -- ---- saving ----------------------------------------------------------------------------------------------------------------
