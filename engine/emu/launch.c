@@ -338,8 +338,9 @@ static fa4_status check_launch(const emu_launch *l, const ptx_function *f, fa4_e
 static int32_t registers_at_entry(const emu_launch *l, const ptx_function *f) {
     if (l->registers > 0) return l->registers;
     if (f->maxnreg > 0) return f->maxnreg;
-    int32_t threads = l->block[0] * l->block[1] * l->block[2];
-    if (f->minnctapersm < 1 || (f->maxntid[0] == 0 && f->reqntid[0] == 0)) return 0;
+    const int32_t *most = f->reqntid[0] > 0 ? f->reqntid : f->maxntid;
+    if (f->minnctapersm < 1 || most[0] < 1) return 0;
+    int32_t threads = most[0] * (most[1] > 0 ? most[1] : 1) * (most[2] > 0 ? most[2] : 1);
     int32_t n = 65536 / (threads * f->minnctapersm) / 8 * 8;
     return n > 256 ? 256 : n;
 }

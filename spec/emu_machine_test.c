@@ -1,0 +1,291 @@
+/*
+ * The emulator's machine on small kernels written here: what each unit computes, and that each kind of misuse becomes a finding that says
+ * where and what. Every kernel takes one pointer to 4,096 words; out[i] is checked against a function of i.
+ */
+#include "check.h"
+#include "core/half.h"
+#include "emu/emu.h"
+#include "kernel/tensormap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 4096 };
+
+typedef struct sample {
+    const char *name, *body;
+    int32_t threads, ctas;
+    int32_t kind;         /* emu_kind expected as an error, -1: none */
+    const char *contains; /* in that finding's text */
+    uint32_t (*want)(uint32_t i); /* of out[i] for i < threads * ctas; NULL: not looked at */
+    int64_t shared, limit;
+    const char *bounds; /* directives after the parameters */
+    int32_t schedule;
+} sample;
+
+static const char HEAD[] = ".version 9.0\n.target sm_100a\n.address_size 64\n.extern .shared .align 1024 .b8 dyn[];\n"
+                           ".visible .entry k(.param .u64 out, .param .align 64 .b8 map[128]) %s\n{\n"
+                           ".reg .pred p, q, r;\n.reg .b16 h0, h1;\n.reg .b32 t, w, lane, x, y, z, s, u, v, i0, i1, i2, i3, m;\n"
+                           ".reg .b64 o, a, b, c, e, st;\n"
+                           "mov.u32 t, %%tid.x; mov.u32 lane, %%laneid; shr.u32 w, t, 5; mov.u32 s, dyn;\n"
+                           "mov.u32 x, %%ctaid.x; mov.u32 y, %%ntid.x; mad.lo.s32 x, x, y, t;\n"
+                           "ld.param.u64 o, [out]; mul.wide.u32 a, x, 4; add.s64 o, o, a;\n%s\nret;\n}\n";
+
+static uint32_t out[WORDS] __attribute__((aligned(256)));
+static uint16_t tensor[64 * 64] __attribute__((aligned(256)));
+
+static fa4_status run(const sample *s, const kernel_tensormap *map, const char *cpu, emu_report *report, fa4_error *err) {
+    static char text[16384];
+    struct {
+        uint64_t out, pad[7];
+        uint8_t map[128];
+    } params = {(uint64_t)(uintptr_t)out, {0}, {0}};
+    emu_module *m;
+    snprintf(text, sizeof text, HEAD, s->bounds ? s->bounds : "", s->body);
+    FA4_TRY(emu_module_load(text, strlen(text), cpu, &m, err));
+    if (map) kernel_tensormap_encode(map, params.map, err);
+    emu_region regions[] = {{out, sizeof out, "out", 0}, {tensor, sizeof tensor, "tensor", 0}};
+    emu_launch launch = {.grid = {s->ctas ? s->ctas : 1, 1, 1}, .block = {s->threads, 1, 1}, .shared_bytes = s->shared ? s->shared : 16384, .params = &params,
+                         .param_bytes = 192, .regions = regions, .region_count = 2, .max_instructions = s->limit ? s->limit : 200000, .schedule = s->schedule,
+                         .seed = 3};
+    fa4_status status = emu_run(m, &launch, report, err);
+    emu_module_destroy(m);
+    return status;
+}
+
+static void check_sample(const sample *s, const kernel_tensormap *map) {
+    static emu_report report;
+    static const char *const cpus[] = {NULL, "scalar"};
+    for (int c = 0; c < 2; c++) {
+        fa4_error err = {0};
+        memset(out, 0xee, sizeof out);
+        fa4_status status = run(s, map, cpus[c], &report, &err);
+        if (s->kind >= 0) {
+            bool found = false;
+            for (int32_t i = 0; i < report.finding_count; i++)
+                found |= report.findings[i].kind == s->kind && strstr(report.findings[i].text, s->contains) && (report.findings[i].line > 0 || s->kind == EMU_LIMIT || s->kind == EMU_LEAK);
+            CHECK(status == FA4_FINDING && found, "%s: status %d, %s", s->name, status, err.text);
+            continue;
+        }
+        CHECK(status == FA4_OK, "%s: %s", s->name, err.text);
+        int wrong = 0;
+        uint32_t count = (uint32_t)(s->threads * (s->ctas ? s->ctas : 1)), first = 0;
+        for (uint32_t i = 0; s->want && i < count; i++)
+            if (out[i] != s->want(i) && wrong++ == 0) first = i;
+        CHECK(wrong == 0, "%s: out[%u] is %u, expected %u", s->name, first, out[first], s->want ? s->want(first) : 0);
+    }
+}
+
+#define WANT(name, expression) static uint32_t name(uint32_t i) { (void)i; return expression; }
+WANT(index_of, i) WANT(one, 1) WANT(neighbour, i ^ 1) WANT(up_two, i % 32 < 2 ? i : i - 2) WANT(odd_even, i % 2 ? 100 + i : 200 + i)
+WANT(ballot_low, 0x0000ffff) WANT(leader, i % 32 == 0) WANT(sum_496, 496) WANT(match_4, 0x11111111u << (i % 4)) WANT(sixty_four, 64) WANT(loops, i % 32 + 1)
+WANT(count_33, 33) WANT(reversed, 63 - i) WANT(transposed, 16 * (i % 4 * 2) + i / 4 + ((16 * (i % 4 * 2 + 1) + i / 4) << 16))
+WANT(local_sum, 3 * i + 3) WANT(carry_high, 1) WANT(named_values, 5)
+
+#define STORE "st.global.u32 [o], z;\n"
+#define INIT_ONE "setp.eq.s32 p, t, 0; @p mbarrier.init.shared.b64 [s], 1; bar.sync 0;\n"
+
+static const sample SAMPLES[] = {
+    /* control and warps */
+    {"a thread's index", "mov.u32 z, x;\n" STORE, 96, 3, -1, 0, index_of, 0, 0, 0, 0},
+    {"divergent branches that rejoin", "and.b32 y, t, 1; setp.eq.s32 p, y, 1; @p bra A; add.s32 z, x, 200; bra B;\nA: add.s32 z, x, 100;\nB:\n" STORE, 64, 1, -1, 0, odd_even, 0, 0, 0, 0},
+    {"a loop whose trip count differs by lane", "mov.u32 z, 0;\nL: add.s32 z, z, 1; setp.le.u32 p, z, lane; @p bra L;\n" STORE, 64, 1, -1, 0, loops, 0, 0, 0, 0},
+    {"shfl.bfly", "shfl.sync.bfly.b32 z, x, 1, 31, -1;\n" STORE, 64, 1, -1, 0, neighbour, 0, 0, 0, 0},
+    {"shfl.up keeps the first lanes", "shfl.sync.up.b32 z|p, x, 2, 0, -1;\n" STORE, 64, 1, -1, 0, up_two, 0, 0, 0, 0},
+    {"vote.ballot", "setp.lt.u32 p, lane, 16; vote.sync.ballot.b32 z, p, -1;\n" STORE, 32, 1, -1, 0, ballot_low, 0, 0, 0, 0},
+    {"elect picks one lane", "elect.sync z|p, -1; selp.u32 z, 1, 0, p;\n" STORE, 64, 1, -1, 0, leader, 0, 0, 0, 0},
+    {"redux.add", "redux.sync.add.s32 z, lane, -1;\n" STORE, 32, 1, -1, 0, sum_496, 0, 0, 0, 0},
+    {"match.any", "and.b32 y, lane, 3; match.any.sync.b32 z, y, -1;\n" STORE, 32, 1, -1, 0, match_4, 0, 0, 0, 0},
+    {"a spinning lane does not starve its warp",
+     "setp.eq.s32 p, t, 0; @p mbarrier.init.shared.b64 [s], 1; bar.sync 0; setp.eq.s32 p, lane, 0; @!p bra A;\n"
+     "W: mbarrier.test_wait.parity.shared.b64 q, [s], 0; @!q bra W; bra B;\nA: setp.eq.s32 q, lane, 5; @q mbarrier.arrive.shared.b64 _, [s];\nB: mov.u32 z, x;\n" STORE,
+     32, 1, -1, 0, index_of, 0, 0, 0, 0},
+    /* memory */
+    {"shared memory turned round", "shl.b32 y, t, 2; add.s32 y, y, s; st.shared.u32 [y], t; bar.sync 0; sub.s32 y, 63, t; shl.b32 y, y, 2; add.s32 y, y, s; ld.shared.u32 z, [y];\n" STORE,
+     64, 1, -1, 0, reversed, 0, 0, 0, 0},
+    {"vectors", "shl.b32 y, t, 4; add.s32 y, y, s; mov.u32 i0, t; add.s32 i1, t, 1; add.s32 i2, t, 2; mov.u32 i3, 0; st.shared.v4.b32 [y], {i0, i1, i2, i3}; "
+     "ld.shared.v4.b32 {u, v, m, z}, [y]; add.s32 z, z, u; add.s32 z, z, v; add.s32 z, z, m;\n" STORE, 64, 1, -1, 0, local_sum, 0, 0, 0, 0},
+    {"generic addresses", "cvta.shared.u64 b, dyn; mul.wide.u32 c, t, 4; add.s64 b, b, c; st.u32 [b], t; cvta.to.shared.u64 c, b; cvt.u32.u64 y, c; ld.shared.u32 z, [y];\n" STORE,
+     64, 1, -1, 0, index_of, 0, 0, 0, 0},
+    {"atomics on shared memory", "setp.eq.s32 p, t, 0; @p st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 u, [s], 1; bar.sync 0; ld.shared.u32 z, [s];\n" STORE, 64, 1, -1, 0, sixty_four, 0, 0, 0, 0},
+    {"carries", "mov.b32 u, -1; add.cc.u32 v, u, 1; addc.u32 z, 0, 0;\n" STORE, 32, 1, -1, 0, carry_high, 0, 0, 0, 0},
+    {"ldmatrix.trans", "mul.lo.s32 y, lane, 32; add.s32 y, y, s; mul.lo.s32 u, lane, 16; mov.u32 v, 0;\n"
+     "F: add.s32 m, u, v; cvt.u16.u32 h0, m; shl.b32 i0, v, 1; add.s32 i0, i0, y; st.shared.b16 [i0], h0; add.s32 v, v, 1; setp.lt.u32 p, v, 8; @p bra F;\n"
+     "bar.sync 0; and.b32 u, lane, 7; mul.lo.s32 u, u, 32; add.s32 u, u, s; ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {z}, [u];\n" STORE, 32, 1, -1, 0, transposed, 0, 0, 0, 0},
+    /* barriers */
+    {"named barriers pair producer and consumer", "setp.lt.u32 p, t, 32; @p bra A; bar.sync 1, 64; ld.shared.u32 z, [s]; bra B;\nA: mov.u32 y, 5; st.shared.u32 [s], y; bar.arrive 1, 64; mov.u32 z, 5;\nB:\n" STORE,
+     64, 1, -1, 0, named_values, 0, 0, 0, 0},
+    {"bar.red.popc", "setp.lt.u32 p, t, 33; bar.red.popc.u32 z, 0, p;\n" STORE, 96, 1, -1, 0, count_33, 0, 0, 0, 0},
+    {"an mbarrier's phases", "setp.eq.s32 p, t, 0; @p mbarrier.init.shared.b64 [s], 64; bar.sync 0; mbarrier.arrive.shared.b64 st, [s];\n"
+     "W: mbarrier.try_wait.shared.b64 q, [s], st; @!q bra W; mbarrier.arrive.shared.b64 _, [s];\nV: mbarrier.try_wait.parity.shared.b64 q, [s], 1; @!q bra V;\nmov.u32 z, x;\n" STORE,
+     64, 1, -1, 0, index_of, 0, 0, 0, 0},
+    {"a fresh mbarrier passes parity 1", INIT_ONE "mbarrier.test_wait.parity.shared.b64 q, [s], 1; selp.u32 z, 1, 0, q;\n" STORE, 32, 1, -1, 0, one, 0, 0, 0, 0},
+    {"setmaxnreg waits for the pool", "setp.ge.u32 p, t, 128; @p bra A; setmaxnreg.inc.sync.aligned.u32 232; bra B;\nA: setmaxnreg.dec.sync.aligned.u32 24;\nB: mov.u32 z, x;\n" STORE,
+     256, 1, -1, 0, index_of, 0, 0, ".maxntid 256\n.minnctapersm 2", 0},
+    /* tensor memory */
+    {"tensor memory keeps what was stored",
+     "setp.lt.u32 p, t, 32; @!p bra A; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], 32;\nA: bar.sync 0; ld.shared.u32 y, [s]; shl.b32 u, w, 21; add.s32 y, y, u;\n"
+     "tcgen05.st.sync.aligned.32x32b.x2.b32 [y], {t, x}; tcgen05.wait::st.sync.aligned; tcgen05.ld.sync.aligned.32x32b.x2.b32 {u, z}, [y]; tcgen05.wait::ld.sync.aligned; bar.sync 0;\n"
+     "@!p bra B; ld.shared.u32 y, [s]; tcgen05.dealloc.cta_group::1.sync.aligned.b32 y, 32;\nB:\n" STORE, 128, 1, -1, 0, index_of, 0, 0, 0, EMU_RANDOM},
+    /* findings */
+    {"a deadlock names the mbarrier", INIT_ONE "W: mbarrier.try_wait.parity.shared.b64 q, [s], 0; @!q bra W;\n", 64, 1, EMU_DEADLOCK, "parity 0: phase 0, 1 of 1 arrivals missing", NULL, 0, 0, 0, 0},
+    {"a deadlock at a named barrier", "setp.lt.u32 p, t, 32; @p bra A; bar.sync 1, 96;\nA:\n", 64, 1, EMU_DEADLOCK, "named barrier 1: 32 of 96", NULL, 0, 0, 0, 0},
+    {"missing bytes", INIT_ONE "setp.eq.s32 p, t, 0; @p mbarrier.arrive.expect_tx.shared.b64 _, [s], 128;\nW: mbarrier.try_wait.parity.shared.b64 q, [s], 0; @!q bra W;\n", 32, 1, EMU_DEADLOCK, "128 bytes expected", NULL, 0, 0, 0, 0},
+    {"too many arrivals", INIT_ONE "mbarrier.arrive.noComplete.shared.b64 st, [s], 2;\n", 32, 1, EMU_BARRIER_MISUSE, "more arrivals", NULL, 0, 0, 0, 0},
+    {"an mbarrier that was never initialised", "mbarrier.arrive.shared.b64 _, [s];\n", 32, 1, EMU_BARRIER_MISUSE, "before init", NULL, 0, 0, 0, 0},
+    {"an ordinary store on a live mbarrier", INIT_ONE "mov.u32 z, 1; st.shared.u32 [s+4], z;\n", 32, 1, EMU_BARRIER_MISUSE, "ordinary access", NULL, 0, 0, 0, 0},
+    {"a read of unwritten shared memory", "ld.shared.u32 z, [s+64];\n" STORE, 32, 1, EMU_UNINITIALISED, "dyn+64", NULL, 0, 0, 0, 0},
+    {"shared memory out of bounds", "mov.u32 z, 1; st.shared.u32 [s+16384], z;\n", 32, 1, EMU_OUT_OF_BOUNDS, "outside", NULL, 0, 0, 0, 0},
+    {"global memory out of bounds", "mov.u32 z, 1; st.global.u32 [o+16384], z;\n", 32, 1, EMU_OUT_OF_BOUNDS, "past the end of out", NULL, 0, 0, 0, 0},
+    {"a misaligned load", "ld.global.u32 z, [o+2];\n", 32, 1, EMU_MISALIGNED, "multiple of 4", NULL, 0, 0, 0, 0},
+    {"an aligned barrier that some lanes skip", "setp.lt.u32 p, lane, 3; @p bra E; bar.sync 0; bra F;\nE: bar.warp.sync -1;\nF:\n", 32, 1, EMU_DIVERGENCE, "aligned divergence", NULL, 0, 0, 0, 0},
+    {"a guard that differs on an aligned instruction", "setp.lt.u32 p, lane, 3; @p bar.sync 0;\n", 32, 1, EMU_DIVERGENCE, "guard", NULL, 0, 0, 0, 0},
+    {"a member mask without the lane", "shfl.sync.idx.b32 z, x, 0, 31, 0xffff;\n", 32, 1, EMU_DIVERGENCE, "does not name it", NULL, 0, 0, 0, 0},
+    {"an endless loop", "L: bra L;\n", 32, 1, EMU_LIMIT, "without end", NULL, 0, 0, 0, 0},
+    {"trap", "trap;\n", 32, 1, EMU_TRAP, "trap", NULL, 0, 0, 0, 0},
+    {"tensor memory left allocated", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], 64;\n", 32, 1, EMU_LEAK, "64 columns", NULL, 0, 0, 0, 0},
+    {"a wrong number of columns", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], x;\n", 32, 1, EMU_TENSOR_MISUSE, "power of two", NULL, 0, 0, 0, 0},
+    {"another warp's lanes of tensor memory", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], 32; mov.u32 y, 0x400000; tcgen05.st.sync.aligned.32x32b.x1.b32 [y], {x};\n", 32, 1, EMU_TENSOR_MISUSE, "reaches lanes 0..31", NULL, 0, 0, 0, 0},
+    {"unallocated tensor memory", "mov.u32 y, 0; tcgen05.ld.sync.aligned.32x32b.x1.b32 {z}, [y];\n", 32, 1, EMU_TENSOR_MISUSE, "not allocated", NULL, 0, 0, 0, 0},
+    {"unwritten tensor memory", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], 32; mov.u32 y, 0; tcgen05.ld.sync.aligned.32x32b.x1.b32 {z}, [y]; tcgen05.wait::ld.sync.aligned;\n"
+     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 y, 32;\n" STORE, 32, 1, EMU_UNINITIALISED, "nothing has written", NULL, 0, 0, 0, 0},
+    {"a bad instruction descriptor", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], 32; mov.u64 b, 0; mov.u32 y, 0; setp.eq.s32 p, t, 0; @p tcgen05.mma.cta_group::1.kind::f16 [y], b, b, y, p;\n", 32, 1, EMU_TENSOR_MISUSE, "instruction descriptor", NULL, 0, 0, 0, 0},
+    {"setmaxnreg.dec that raises", "setmaxnreg.dec.sync.aligned.u32 240;\n", 128, 1, EMU_OTHER, "240", NULL, 0, 0, ".maxntid 512\n.minnctapersm 1", 0},
+    {"counts that differ at a named barrier", "setp.lt.u32 p, t, 32; @p bra A; bar.sync 1, 64; bra B;\nA: bar.sync 1, 96;\nB:\n", 64, 1, EMU_BARRIER_MISUSE, "threads expected", NULL, 0, 0, 0, 0},
+    {"a tensor map that is none", INIT_ONE "mov.u64 b, map; cvta.param.u64 b, b; add.s32 u, s, 1024; setp.eq.s32 p, t, 0; @p cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [u], [b, {0, 0}], [s];\n",
+     32, 1, EMU_COPY_MISUSE, "no tensor map of ours", NULL, 0, 0, 0, 0},
+};
+
+/* ---- tensor copies: every swizzle, loads with ragged boxes, stores that clip ---- */
+
+static uint32_t swizzled(uint32_t address, int swizzle) {
+    return address ^ ((address >> 7 & (swizzle == 3 ? 7u : swizzle == 2 ? 3u : swizzle == 1 ? 1u : 0u)) << 4);
+}
+
+static int copy_swizzle, copy_x, copy_y;
+static uint32_t loaded(uint32_t i) { /* word i of the box in shared memory, from element (2 c, r) */
+    uint32_t row = copy_swizzle == 1 ? 16 : copy_swizzle == 2 ? 32 : 64, r = 0, want = 0;
+    for (uint32_t at = 0; at < 8 * row * 2; at += 4) {
+        if (swizzled(1024 + at, copy_swizzle) - 1024 != 4 * i) continue;
+        r = at / (row * 2);
+        for (uint32_t half = 0; half < 2; half++) {
+            int x = copy_x + (int)(at % (row * 2)) / 2 + (int)half, y = copy_y + (int)r;
+            uint32_t e = x >= 0 && x < 64 && y >= 0 && y < 64 ? tensor[y * 64 + x] : 0;
+            want |= e << (16 * half);
+        }
+    }
+    return want;
+}
+
+static void check_copies(void) {
+    static const char *const load =
+        INIT_ONE "mov.u64 b, map; cvta.param.u64 b, b; mov.u32 u, 2048; mov.u32 i0, %d; mov.u32 i1, %d; setp.eq.s32 p, t, 0; @!p bra W;\n"
+                 "mbarrier.arrive.expect_tx.shared.b64 _, [s], %d; cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [u], [b, {i0, i1}], [s];\n"
+                 "W: mbarrier.try_wait.parity.shared.b64 q, [s], 0; @!q bra W; shl.b32 y, t, 2; add.s32 y, y, u; ld.shared.u32 z, [y];\n" STORE;
+    static const int starts[4][2] = {{0, 0}, {8, 3}, {-5, 60}, {61, -2}};
+    for (int i = 0; i < 64 * 64; i++) tensor[i] = (uint16_t)(i * 7 + 1);
+    for (copy_swizzle = 0; copy_swizzle < 4; copy_swizzle++)
+        for (int k = 0; k < 4; k++) {
+            char body[2048], name[64];
+            uint32_t row = copy_swizzle == 1 ? 16 : copy_swizzle == 2 ? 32 : 64;
+            copy_x = starts[k][0], copy_y = starts[k][1];
+            kernel_tensormap map = {.address = (uint64_t)(uintptr_t)tensor, .type = KERNEL_TENSORMAP_U16, .rank = 2, .swizzle = copy_swizzle, .dims = {64, 64},
+                                    .strides = {0, 128}, .box = {row, 8}};
+            snprintf(body, sizeof body, load, copy_x, copy_y, (int)row * 16);
+            snprintf(name, sizeof name, "a tensor load, swizzle %d, from (%d, %d)", copy_swizzle, copy_x, copy_y);
+            sample s = {name, body, (int32_t)row * 4, 1, -1, 0, loaded, 0, 0, 0, k};
+            s.schedule = k % 3;
+            check_sample(&s, &map);
+        }
+}
+
+/* A store of a box at (60, 61): what lies outside is not written. */
+static void check_clipped_store(void) {
+    static const char *const body = "shl.b32 y, t, 2; add.s32 y, y, s; mov.u32 z, 0x00050005; st.shared.u32 [y], z; fence.proxy.async.shared::cta; bar.sync 0;\n"
+                                    "mov.u64 b, map; cvta.param.u64 b, b; mov.u32 i0, 60; mov.u32 i1, 61; setp.eq.s32 p, t, 0; @!p bra E;\n"
+                                    "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [b, {i0, i1}], [s]; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nE: mov.u32 z, x;\n" STORE;
+    kernel_tensormap map = {.address = (uint64_t)(uintptr_t)tensor, .type = KERNEL_TENSORMAP_U16, .rank = 2, .dims = {64, 64}, .strides = {0, 128}, .box = {8, 8}};
+    sample s = {"a tensor store clips", body, 32, 1, -1, 0, index_of, 0, 0, 0, EMU_STARVE};
+    memset(tensor, 0, sizeof tensor);
+    check_sample(&s, &map);
+    int wrong = 0;
+    for (int y = 0; y < 64; y++)
+        for (int x = 0; x < 64; x++) wrong += tensor[y * 64 + x] != (x >= 60 && y >= 61 ? 5 : 0);
+    CHECK(wrong == 0, "a tensor store clips: %d elements", wrong);
+}
+
+/* ---- arguments and foreign text ---- */
+
+static void check_refusals(void) {
+    fa4_error err = {0};
+    emu_module *m = NULL;
+    static emu_report report;
+    const char *pair = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 t;\nmov.u32 t, 0;\n"
+                       "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;\nret;\n}\n";
+    CHECK(emu_module_load(pair, strlen(pair), NULL, &m, &err) == FA4_UNSUPPORTED && strstr(err.text, "line 8") && strstr(err.text, "cluster"), "%s", err.text);
+    CHECK(emu_module_load("hello", 5, NULL, &m, &err) != FA4_OK && m == NULL, "foreign text");
+    CHECK(emu_module_load(pair, 60, NULL, &m, &err) != FA4_OK && m == NULL, "truncated text");
+    const char *plain = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 a)\n.maxntid 64\n{\nret;\n}\n";
+    CHECK(emu_module_load(plain, strlen(plain), "sse9", &m, &err) == FA4_BAD_ARGUMENT, "an unknown instruction set");
+    CHECK(emu_module_load(plain, strlen(plain), NULL, &m, &err) == FA4_OK, "%s", err.text);
+    uint64_t a = 0;
+    emu_launch good = {.grid = {1, 1, 1}, .block = {64, 1, 1}, .params = &a, .param_bytes = 8}, bad = good;
+    CHECK(emu_run(m, &good, &report, &err) == FA4_OK && report.instructions == 2, "%s", err.text);
+    bad.grid[0] = 0;
+    CHECK(emu_run(m, &bad, &report, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "grid[0]"), "%s", err.text);
+    bad = good, bad.block[0] = 96;
+    CHECK(emu_run(m, &bad, &report, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "maxntid"), "%s", err.text);
+    bad = good, bad.shared_bytes = 300000;
+    CHECK(emu_run(m, &bad, &report, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "shared"), "%s", err.text);
+    bad = good, bad.param_bytes = 4;
+    CHECK(emu_run(m, &bad, &report, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "params"), "%s", err.text);
+    bad = good, bad.entry = "nothing";
+    CHECK(emu_run(m, &bad, &report, &err) != FA4_OK && strstr(err.text, "nothing"), "%s", err.text);
+    volatile int32_t flag = 1;
+    bad = good, bad.interrupt = &flag;
+    CHECK(emu_run(m, &bad, &report, &err) == FA4_INTERRUPTED, "an interrupt");
+    emu_module_destroy(m);
+}
+
+/* Two CTAs meet through global memory: one order, the same result for any seed. */
+static void check_ordered(void) {
+    static const char *const body = "setp.ne.s32 p, t, 0; @p bra E; ld.param.u64 c, [out]; atom.global.add.u32 u, [c+16380], 1;\n"
+                                    "W: ld.acquire.gpu.global.u32 v, [c+16380]; setp.ne.s32 q, v, 0xeeeeeef1; @q bra W;\nE: mov.u32 z, x;\n" STORE;
+    sample s = {"three CTAs wait for each other", body, 32, 3, -1, 0, index_of, 0, 1000000, 0, EMU_ROUND_ROBIN};
+    check_sample(&s, NULL);
+}
+
+typedef struct tally {
+    int64_t kinds[16];
+} tally;
+static void count_event(void *state, const emu_event *event) {
+    ((tally *)state)->kinds[event->kind]++;
+}
+
+static void check_events(void) {
+    static char text[8192];
+    static emu_report report;
+    fa4_error err = {0};
+    emu_module *m;
+    tally t = {{0}};
+    emu_listener listener = {&t, count_event};
+    snprintf(text, sizeof text, HEAD, "", INIT_ONE "setp.eq.s32 p, t, 0; @p mbarrier.arrive.shared.b64 _, [s];\nW: mbarrier.try_wait.parity.shared.b64 q, [s], 0; @!q bra W; membar.gl; st.global.u32 [o], t;\n");
+    CHECK(emu_module_load(text, strlen(text), NULL, &m, &err) == FA4_OK, "%s", err.text);
+    uint64_t params[24] = {(uint64_t)(uintptr_t)out};
+    emu_region region = {out, sizeof out, "out", 0};
+    emu_launch launch = {.grid = {1, 1, 1}, .block = {32, 1, 1}, .shared_bytes = 64, .params = params, .param_bytes = 192, .regions = &region, .region_count = 1, .listener = &listener};
+    CHECK(emu_run(m, &launch, &report, &err) == FA4_OK, "%s", err.text);
+    CHECK(t.kinds[EMU_EVENT_WRITE] == 32 && t.kinds[EMU_EVENT_WAIT] == 32 && t.kinds[EMU_EVENT_FENCE] == 1 && t.kinds[EMU_EVENT_ARRIVE] >= 1 && t.kinds[EMU_EVENT_PHASE] >= 1,
+          "events: %lld writes, %lld waits, %lld fences", (long long)t.kinds[EMU_EVENT_WRITE], (long long)t.kinds[EMU_EVENT_WAIT], (long long)t.kinds[EMU_EVENT_FENCE]);
+    emu_module_destroy(m);
+}
+
+int main(void) {
+    for (size_t i = 0; i < sizeof SAMPLES / sizeof *SAMPLES; i++) check_sample(&SAMPLES[i], NULL);
+    check_copies();
+    check_clipped_store();
+    check_refusals();
+    check_ordered();
+    check_events();
+    return check_report();
+}
