@@ -296,6 +296,36 @@ static void test_rises(void) {
         }
 }
 
+/* V is the identity, so that O shows each weight: 2^-1/2 by the cubic is off by 7.7e-5, by the accurate form by 1e-7. */
+static void test_exp2_split(void) {
+    static const int cases[][3] = {{2, 1, 128}, {2, 0, 128}, {8, 2, 128}, {5, 0, 128}, {0, 0, 128}, {8, 3, 128}, {8, 0, 127}};
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        int pairs = cases[n][0], first = cases[n][1], keys = cases[n][2];
+        attention a = attention_problem(FA4_F32, 1, 1, keys, 1, 1, 8, 128);
+        a.request.problem.scale = 0.6931471805599453;
+        a.request.schedule.exp2_emulated_pairs = pairs;
+        a.request.schedule.exp2_first_fragment = first;
+        attention_create(&a, 1);
+        fill_all(&a.t.q, 0), fill_all(&a.t.k, 0), fill_all(&a.t.v, 0);
+        attention_set(&a.t.q, 0, 0, 0, 0, 1);
+        for (int key = 0; key < keys; key++) {
+            attention_set(&a.t.k, 0, key, 0, 0, key == 0 ? 0.5 : 0);
+            attention_set(&a.t.v, 0, key, 0, key, 1);
+        }
+        for (int i = 0; i < bench_count; i++) {
+            run_on(&benches[i], &a, "exp2 split");
+            int wrong = 0;
+            for (int key = 1; key < keys; key++) {
+                double error = attention_get(&a.t.o, 0, 0, 0, key) / attention_get(&a.t.o, 0, 0, 0, 0) / sqrt(0.5) - 1;
+                int cubic = keys == 128 && key / 32 >= first && key / 32 < 3 && key % 16 / 2 * 2 >= 16 - 2 * pairs;
+                wrong += cubic ? fabs(error + 7.7e-5) > 3e-6 : fabs(error) > 6e-7;
+            }
+            CHECK(wrong == 0, "%s %d pairs from fragment %d: %d weights by the wrong form", benches[i].path, pairs, first, wrong);
+        }
+        attention_destroy(&a);
+    }
+}
+
 /* Visible scores that are all -inf count as no key; the row's later keys then count as its first. */
 static void test_scores_of_minus_infinity(void) {
     for (int variant = 0; variant < 2; variant++) {
@@ -451,6 +481,7 @@ int main(void) {
     test_bits();
     test_late_first_key();
     test_known_answers();
+    test_exp2_split();
     test_not_finite();
     test_scores_of_minus_infinity();
     test_rises();
