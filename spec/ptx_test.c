@@ -284,6 +284,7 @@ static void test_refusals(void) {
         {"ld.global.f32 f1, [nowhere];", "unknown variable 'nowhere'"},
         {"mov.b32 r1, r140;", "unknown name 'r140'"},
         {"mov.b32 r1, %r5;", "unknown register '%r5'"},
+        {"bra r1|END;", "operand 1 (r1|label)"},
         {"bra NOWHERE;", "unknown label 'NOWHERE'"},
         {"@r1 bra END;", "expected a predicate register"},
         {"X: X: ret;", "defined twice"},

@@ -163,7 +163,7 @@ void ptx_operand_print(const ptx_program *program, const ptx_function *f, const 
         ptx_operand_print(program, f, &o->u.elements[1], at, end);
         break;
     case PTX_LABEL:
-        add(at, end, "%s", f ? f->labels[o->u.value].name : "label");
+        add(at, end, "%s", f && f->labels ? f->labels[o->u.value].name : "label");
         break;
     case PTX_TARGETS:
         add(at, end, "targets");
