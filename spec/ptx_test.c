@@ -167,6 +167,19 @@ static void test_forms(void) {
     CHECK(i[1].form->half == PTX_HALF_LO && i[2].form->half == PTX_HALF_HI, "mul.lo and mul.hi");
     ptx_program_destroy(p);
 
+    static const struct {
+        const char *line;
+        int64_t value;
+    } sums[] = {{"ld.b32 r1, [d1 - 4 + 2];", -2},      {"ld.b32 r1, [d1+-4];", -4},
+                {"ld.b32 r1, [ d1 + 0xc ];", 12},      {"ld.shared.b32 r1, [sh+2*(3+1)];", 8},
+                {"ld.shared.b32 r1, [64];", 64},       {"ld.shared.b32 r1, [sh-1-1];", -2},
+                {"ld.b32 r1, [d1 + 1 - (2 - 3)];", 2}, {"ld.b32 r1, [d1];", 0}};
+    for (size_t k = 0; k < COUNT(sums); k++) {
+        p = parse_body("sm_90", sums[k].line);
+        CHECK(only(p)->operands[1].u.value == sums[k].value, "%s: %lld", sums[k].line,
+              (long long)only(p)->operands[1].u.value);
+        ptx_program_destroy(p);
+    }
     static const char *const cluster[] = {
         "mapa.u64 d1, d2, 1;", "barrier.cluster.arrive;",
         "tcgen05.mma.cta_group::2.kind::f16 [r1], d1, d2, r2, p1;"};

@@ -179,31 +179,35 @@ static bool put_bits(ptx_parser *p, initialiser *init, uint64_t bits) {
     return true;
 }
 
-static bool put_address(ptx_parser *p, initialiser *init, bool generic) {
-    ptx_token t = p->lexer.token;
-    int64_t addend = 0;
+// variable, generic(variable), either with + or - a number; the sum may stand inside the
+// parentheses too.
+static bool put_address(ptx_parser *p, initialiser *init) {
+    const ptx_token *t = &p->lexer.token;
+    bool generic = ptx_token_is(t, "generic");
+    if (generic) ptx_lex_next(&p->lexer);
+    if (generic && !ptx_expect(p, '(')) return false;
     const ptx_name *name =
-        t.kind == PTX_TOKEN_WORD ? ptx_names_find(&p->names, t.text, t.length) : NULL;
+        t->kind == PTX_TOKEN_WORD ? ptx_names_find(&p->names, t->text, t->length) : NULL;
     if (name == NULL || name->kind != PTX_NAME_SYMBOL)
-        return ptx_fail(p, t.line, "initialiser: unknown variable '%.*s'", shown(&t), t.text);
+        return ptx_fail(p, t->line, "initialiser: unknown variable '%.*s'", shown(t), t->text);
     if (init->element_bytes != 8)
-        return ptx_fail(p, t.line, "initialiser: an address needs 8 bytes");
-    ptx_lex_next(&p->lexer);
-    if (ptx_accept(p, '+') && !ptx_parse_integer(p, &addend)) return false;
+        return ptx_fail(p, t->line, "initialiser: an address needs 8 bytes");
     ptx_relocation *r = ptx_list_add(&init->relocations);
     if (r == NULL) return ptx_no_memory(p);
-    *r = (ptx_relocation){init->bytes.count, name->index, generic, (uint8_t)init->element_bytes,
-                          addend};
+    *r = (ptx_relocation){init->bytes.count, name->index, generic, (uint8_t)init->element_bytes, 0};
+    ptx_lex_next(&p->lexer);
+    for (int inside = generic; inside >= 0; inside--) {
+        int64_t addend = 0;
+        if (!ptx_parse_sum(p, &addend)) return false;
+        r->addend = (int64_t)((uint64_t)r->addend + (uint64_t)addend);
+        if (inside == 1 && !ptx_expect(p, ')')) return false;
+    }
     return put_bits(p, init, 0);
 }
 
 static bool put_value(ptx_parser *p, initialiser *init, int32_t type) {
     const ptx_token *t = &p->lexer.token;
-    if (ptx_token_is(t, "generic")) {
-        ptx_lex_next(&p->lexer);
-        return ptx_expect(p, '(') && put_address(p, init, true) && ptx_expect(p, ')');
-    }
-    if (t->kind == PTX_TOKEN_WORD) return put_address(p, init, false);
+    if (t->kind == PTX_TOKEN_WORD) return put_address(p, init);
     bool negative = ptx_token_is(t, "-");
     if (t->kind == PTX_TOKEN_FLOAT || t->kind == PTX_TOKEN_DOUBLE || negative) {
         ptx_operand number = {0};

@@ -64,6 +64,13 @@ bool ptx_parse_integer(ptx_parser *p, int64_t *value) {
     }
 }
 
+// The rest of a sum such as base - 4 + 2, as one number; 0 when no sign follows.
+bool ptx_parse_sum(ptx_parser *p, int64_t *value) {
+    const ptx_token *t = &p->lexer.token;
+    *value = 0;
+    return (!ptx_token_is(t, "+") && !ptx_token_is(t, "-")) || ptx_parse_integer(p, value);
+}
+
 /* ---- names ---- */
 
 static const ptx_registers *registers_at(const ptx_parser *p, uint32_t i) {
@@ -162,13 +169,7 @@ static bool parse_word(ptx_parser *p, ptx_operand *operand) {
         return true;
     }
     if (!resolve_word(p, &t, operand)) return false;
-    bool plus = ptx_token_is(&p->lexer.token, "+");
-    if (operand->kind == PTX_SYMBOL && (plus || ptx_token_is(&p->lexer.token, "-"))) {
-        int64_t value;
-        ptx_lex_next(&p->lexer);
-        if (!ptx_parse_integer(p, &value)) return false;
-        operand->u.value = plus ? value : (int64_t)(0 - (uint64_t)value);
-    }
+    if (operand->kind == PTX_SYMBOL) return ptx_parse_sum(p, &operand->u.value);
     return true;
 }
 
@@ -205,17 +206,6 @@ static bool parse_elements(ptx_parser *p, char close, ptx_operand *operand) {
     return true;
 }
 
-static bool parse_offset(ptx_parser *p, int64_t *offset) {
-    bool plus = ptx_token_is(&p->lexer.token, "+");
-    *offset = 0;
-    if (!plus && !ptx_token_is(&p->lexer.token, "-")) return true;
-    int64_t value;
-    ptx_lex_next(&p->lexer);
-    if (!ptx_parse_integer(p, &value)) return false;
-    *offset = plus ? value : (int64_t)(0 - (uint64_t)value);
-    return true;
-}
-
 // [base + offset] or [base, {coordinates}]; the opening bracket is taken.
 static bool parse_address(ptx_parser *p, ptx_operand *operand) {
     ptx_token t = p->lexer.token;
@@ -233,7 +223,7 @@ static bool parse_address(ptx_parser *p, ptx_operand *operand) {
         operand->sub = base.kind == PTX_REGISTER ? PTX_BASE_REGISTER : PTX_BASE_SYMBOL;
         operand->reg_class = base.reg_class;
         operand->index = base.index;
-        if (!parse_offset(p, &operand->u.value)) return false;
+        if (!ptx_parse_sum(p, &operand->u.value)) return false;
     } else if (!ptx_parse_integer(p, &operand->u.value)) {
         return false;
     }

@@ -84,7 +84,7 @@ static void add_symbol(const ptx_program *program, uint32_t index, char **at, ch
 }
 
 static void add_offset(int64_t value, char **at, char *end) {
-    if (value != 0) add(at, end, "%+" PRId64, value);
+    if (value != 0) add(at, end, "+%" PRId64, value); /* ptxas reads +-4, not -4 */
 }
 
 static void add_address(const ptx_program *program, const ptx_function *f, const ptx_operand *o,
@@ -217,9 +217,15 @@ static const ptx_relocation *relocation_at(const ptx_symbol *s, uint64_t at) {
     return NULL;
 }
 
+static void put_address(writer *w, const ptx_program *program, const ptx_relocation *r) {
+    put(w, r->generic ? "generic(%s)" : "%s", program->symbols[r->symbol].name);
+    if (r->addend != 0) put(w, "+%" PRId64, r->addend);
+}
+
 static void put_initialiser(writer *w, const ptx_program *program, const ptx_symbol *s) {
     uint32_t bytes = (uint32_t)ptx_type_bits(s->type) / 8;
-    put(w, " = {");
+    bool scalar = s->size == (uint64_t)bytes; /* ptxas takes no braces there */
+    put(w, scalar ? " = " : " = {");
     for (uint64_t at = 0; at < s->size; at += bytes) {
         const ptx_relocation *r = s->relocation_count ? relocation_at(s, at) : NULL;
         uint64_t value = 0;
@@ -227,8 +233,7 @@ static void put_initialiser(writer *w, const ptx_program *program, const ptx_sym
         for (uint32_t i = 0; i < bytes && i < 8; i++)
             value |= (uint64_t)s->init[at + i] << (8 * i);
         if (r != NULL)
-            put(w, r->generic ? "generic(%s+%" PRId64 ")" : "%s+%" PRId64,
-                program->symbols[r->symbol].name, r->addend);
+            put_address(w, program, r);
         else if (s->type == PTX_TYPE_F32)
             put(w, "0f%08" PRIX64, value);
         else if (s->type == PTX_TYPE_F64)
@@ -236,7 +241,7 @@ static void put_initialiser(writer *w, const ptx_program *program, const ptx_sym
         else
             put(w, "%" PRIu64, value);
     }
-    put(w, "}");
+    if (!scalar) put(w, "}");
 }
 
 static void put_variable(writer *w, const ptx_program *program, const ptx_symbol *s) {

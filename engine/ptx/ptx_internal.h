@@ -172,6 +172,7 @@ bool ptx_expect(ptx_parser *p, char mark);
 bool ptx_accept(ptx_parser *p, char mark);
 /* A constant expression of integers. */
 bool ptx_parse_integer(ptx_parser *p, int64_t *value);
+bool ptx_parse_sum(ptx_parser *p, int64_t *value);
 int32_t ptx_type_of(const char *text,
                     size_t length); /* ".f32" -> PTX_TYPE_F32, else PTX_TYPE_NONE */
 
