@@ -1,0 +1,318 @@
+/* The sm_100a kernel on the emulator, against the reference and the CPU. A list of problems in which every pair of values of two factors
+ * occurs; special numbers in every key column; the same bits for every schedule of the machine. `emu_sm100_test all` runs the grid of
+ * lengths too; a failure prints the problem's number and factors. */
+#include "fa4.h"
+
+#include "check.h"
+#include "core/half.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char DEVICE[] = "emu:sm_100a";
+
+/* ---- problems ---- */
+
+typedef struct problem {
+    fa4_request request;
+    fa4_tensors t;
+    int32_t *mask_data;
+} problem;
+
+static uint64_t next_random(uint64_t *state) {
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static uint16_t to_half(float x, int32_t dtype) { return dtype == FA4_F16 ? half_f16_from_float(x) : half_bf16_from_float(x); }
+static float from_half(uint16_t x, int32_t dtype) { return dtype == FA4_F16 ? half_f16_to_float(x) : half_bf16_to_float(x); }
+
+/* A view with `pad` elements of NaN behind every head: a kernel that reads its neighbour shows. */
+static fa4_tensor make_tensor(int32_t dtype, int64_t b, int64_t s, int64_t h, int64_t d, int64_t pad) {
+    fa4_tensor t = {.dtype = dtype, .rank = 4, .shape = {b, s, h, d}, .strides = {s * h * (d + pad), h * (d + pad), d + pad, 1}};
+    size_t bytes = (size_t)(b * s * h * (d + pad)) * 2;
+    t.data = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(t.data, 0xff, bytes);
+    return t;
+}
+
+/* Multiples of 1/8: every partial sum of a product is exact, so that backends agree on every decision. */
+static void fill(const fa4_tensor *t, uint64_t seed, double scale) {
+    for (int64_t row = 0; row < t->shape[0] * t->shape[1] * t->shape[2]; row++)
+        for (int64_t d = 0; d < t->shape[3]; d++) {
+            double sum = 0;
+            for (int i = 0; i < 4; i++) sum += (double)(next_random(&seed) % 1024) / 1024 - 0.5;
+            double x = round(sum * 1.7 * scale * 8) / 8;
+            ((uint16_t *)t->data)[row * t->strides[2] + d] = to_half((float)fmax(-8, fmin(8, x)), t->dtype);
+        }
+}
+
+static problem make_problem(int64_t batch, int64_t sq, int64_t skv, int32_t heads_q, int32_t heads_kv, int32_t dim, int32_t dtype) {
+    problem x;
+    memset(&x, 0, sizeof x);
+    x.request.device = DEVICE;
+    x.request.problem = (fa4_problem){.batch = batch, .seqlen_q = sq, .seqlen_kv = skv, .heads_q = heads_q, .heads_kv = heads_kv,
+                                      .dim = dim, .dim_v = dim, .dtype = dtype, .lse = 1, .scale = 1 / sqrt(dim)};
+    fa4_schedule_default(&x.request.schedule);
+    x.request.schedule.counters = 1;
+    int64_t pad = dim % 64 ? 8 : 0;
+    x.t.q = make_tensor(dtype, batch, sq, heads_q, dim, pad);
+    x.t.k = make_tensor(dtype, batch, skv, heads_kv, dim, pad);
+    x.t.v = make_tensor(dtype, batch, skv, heads_kv, dim, pad);
+    x.t.o = make_tensor(dtype, batch, sq, heads_q, dim, pad);
+    x.t.lse = (fa4_tensor){.data = calloc((size_t)(batch * heads_q * sq) + 1, 4), .dtype = FA4_F32, .rank = 3,
+                           .shape = {batch, heads_q, sq}, .strides = {heads_q * sq, sq, 1}};
+    return x;
+}
+
+static void free_problem(problem *x) {
+    free(x->t.q.data), free(x->t.k.data), free(x->t.v.data), free(x->t.o.data), free(x->t.lse.data), free(x->mask_data);
+}
+
+static fa4_status run(fa4_context *context, const problem *x, const char *device, fa4_report *report, fa4_error *err) {
+    fa4_request r = x->request;
+    r.device = device;
+    fa4_plan *plan = NULL;
+    fa4_status status = fa4_plan_create(context, &r, &plan, err);
+    if (status == FA4_OK) status = fa4_run(context, plan, &x->t, report, NULL, err);
+    fa4_plan_destroy(plan);
+    return status;
+}
+
+/* Runs on the emulator, validates, and holds the decisions to the CPU's. */
+static void check_problem(fa4_context *context, problem *x, const char *what) {
+    fa4_report emu, cpu;
+    fa4_error err;
+    fa4_validation v;
+    memset(&v, 0, sizeof v);
+    fa4_status status = run(context, x, DEVICE, &emu, &err);
+    CHECK(status == FA4_OK, "%s: %s", what, err.text);
+    if (status != FA4_OK) return;
+    CHECK(emu.findings == 0, "%s: %d findings", what, emu.findings);
+    status = fa4_validate(context, &x->request, &x->t, &v, &err);
+    CHECK(status == FA4_OK && v.pass, "%s: %s ratio %g bound %g lse %g, worst (%" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 ") got %g want %g",
+          what, status == FA4_OK ? "" : err.text, v.ratio, v.bound, v.lse_error, v.worst[0], v.worst[1], v.worst[2], v.worst[3],
+          v.worst_got, v.worst_want);
+    if (x->request.problem.soft_cap > 0) return;
+    status = run(context, x, "cpu", &cpu, &err);
+    CHECK(status == FA4_OK, "%s: %s", what, err.text);
+    const fa4_counters *a = &emu.total, *b = &cpu.total;
+    CHECK(a->tiles == b->tiles && a->blocks_visited == b->blocks_visited && a->row_steps == b->row_steps && a->warp_steps == b->warp_steps,
+          "%s: steps", what);
+    CHECK(a->exp2_hardware == b->exp2_hardware && a->exp2_polynomial == b->exp2_polynomial, "%s: exponentials", what);
+    if (x->request.schedule.row_max == FA4_ROW_MAX_FIRST_BLOCK) return; /* repairs differ in where they put the reference */
+    CHECK(a->rescaled_rows == b->rescaled_rows && a->spared_rows == b->spared_rows && a->rescaled_warps == b->rescaled_warps,
+          "%s: rescaled %" PRId64 ", the CPU %" PRId64 "; spared %" PRId64 ", %" PRId64 "; warps %" PRId64 ", %" PRId64, what,
+          a->rescaled_rows, b->rescaled_rows, a->spared_rows, b->spared_rows, a->rescaled_warps, b->rescaled_warps);
+}
+
+/* ---- masks ---- */
+
+enum { MASK_FULL, MASK_CAUSAL, MASK_WINDOW, MASK_PREFIX, MASK_DOCUMENT, MASK_BITS, MASKS };
+
+static void set_mask(problem *x, int32_t mask, uint64_t seed) {
+    fa4_problem *p = &x->request.problem;
+    static const int32_t kinds[MASKS] = {FA4_MASK_FULL, FA4_MASK_CAUSAL, FA4_MASK_WINDOW, FA4_MASK_PREFIX, FA4_MASK_DOCUMENT, FA4_MASK_BITS};
+    p->mask_nodes = mask != MASK_FULL;
+    p->mask[0] = (fa4_mask_node){.kind = kinds[mask], .left = 70, .right = 9, .length = p->seqlen_kv / 3};
+    int64_t row = (p->seqlen_kv + 127) / 128 * 4, words = mask == MASK_BITS ? row * p->seqlen_q : p->seqlen_kv;
+    x->mask_data = calloc((size_t)words + 1, 4);
+    for (int64_t j = 0; mask == MASK_DOCUMENT && j < p->seqlen_kv; j++) x->mask_data[j] = (int32_t)(j / 90);
+    /* Bits: rows without a key, blocks without a bit, blocks that are whole. */
+    for (int64_t i = 0; mask == MASK_BITS && i < p->seqlen_q; i++)
+        for (int64_t j = 0; j < p->seqlen_kv; j++) {
+            bool hidden = i % 11 == 5 || (i < 128 && j / 128 == 1) || (j / 128 != 2 && next_random(&seed) % 3 == 0);
+            if (!hidden) x->mask_data[i * row + j / 32] |= (int32_t)(1u << (j % 32));
+        }
+    x->request.mask_data = x->mask_data;
+    x->request.mask_words = mask == MASK_BITS || mask == MASK_DOCUMENT ? words : 0;
+}
+
+/* ---- the covering list ---- */
+
+enum { LENGTH_Q, LENGTH_KV, GROUP, DIM, DTYPE, MASK, ROW_MAX, ORDER, THRESHOLD, PAIRS, FRAGMENT, SPLIT, WORKERS, TILES, SCALE, CAP, SPREAD, TURNS, FACTORS };
+enum { VALUES_MAX = 10 };
+static const struct {
+    const char *name;
+    int32_t count, values[VALUES_MAX];
+} factors[FACTORS] = {
+    [LENGTH_Q] = {"sq", 10, {1, 2, 127, 128, 129, 255, 256, 257, 383, 700}},
+    [LENGTH_KV] = {"skv", 10, {1, 2, 127, 128, 129, 255, 257, 383, 385, 600}},
+    [GROUP] = {"group", 8, {1, 2, 3, 4, 6, 8, 16, 32}},
+    [DIM] = {"dim", 6, {8, 40, 64, 72, 120, 128}},
+    [DTYPE] = {"dtype", 2, {FA4_F16, FA4_BF16}},
+    [MASK] = {"mask", MASKS, {MASK_FULL, MASK_CAUSAL, MASK_WINDOW, MASK_PREFIX, MASK_DOCUMENT, MASK_BITS}},
+    [ROW_MAX] = {"row_max", 2, {0, 1}},
+    [ORDER] = {"kv_order", 3, {0, 1, 2}},
+    [THRESHOLD] = {"threshold", 4, {0, 8, 11, 15}},
+    [PAIRS] = {"pairs", 3, {0, 2, 8}},
+    [FRAGMENT] = {"fragment", 3, {0, 1, 3}},
+    [SPLIT] = {"p_split", 4, {16, 64, 96, 112}},
+    [WORKERS] = {"workers", 4, {0, 1, 2, 9}},
+    [TILES] = {"tile_order", 2, {FA4_ORDER_LINEAR, FA4_ORDER_LPT}},
+    [SCALE] = {"scale", 4, {100, 0, -70, 300}},
+    [CAP] = {"cap", 2, {0, 30}},
+    [SPREAD] = {"spread", 2, {1, 4}},
+    [TURNS] = {"turns", 2, {0, 1}},
+};
+
+typedef struct covered {
+    bool pair[FACTORS][VALUES_MAX][FACTORS][VALUES_MAX];
+    int32_t left;
+} covered;
+
+static int32_t gain(const covered *c, const int32_t *value) {
+    int32_t n = 0;
+    for (int a = 0; a < FACTORS; a++)
+        for (int b = a + 1; b < FACTORS; b++) n += !c->pair[a][value[a]][b][value[b]];
+    return n;
+}
+
+/* The best of many random rows: greedy, and near enough to the shortest list. */
+static void draw_row(covered *c, uint64_t *seed, int32_t *best) {
+    int32_t most = -1, row[FACTORS];
+    for (int tries = 0; tries < 400; tries++) {
+        for (int f = 0; f < FACTORS; f++) row[f] = (int32_t)(next_random(seed) % (uint64_t)factors[f].count);
+        int32_t g = gain(c, row);
+        if (g > most) {
+            most = g;
+            memcpy(best, row, sizeof row);
+        }
+    }
+    for (int a = 0; a < FACTORS; a++)
+        for (int b = a + 1; b < FACTORS; b++) {
+            c->left -= !c->pair[a][best[a]][b][best[b]];
+            c->pair[a][best[a]][b][best[b]] = true;
+        }
+}
+
+static void run_row(fa4_context *context, int number, const int32_t *row) {
+    int32_t v[FACTORS];
+    char what[400];
+    size_t used = (size_t)snprintf(what, sizeof what, "problem %d:", number);
+    for (int f = 0; f < FACTORS; f++) {
+        v[f] = factors[f].values[row[f]];
+        used += (size_t)snprintf(what + used, sizeof what - used, " %s %d", factors[f].name, v[f]);
+    }
+    int64_t batch = v[GROUP] < 4 && v[LENGTH_Q] < 300 ? 2 : 1;
+    problem x = make_problem(batch, v[LENGTH_Q], v[LENGTH_KV], v[GROUP], 1, v[DIM], v[DTYPE]);
+    fa4_schedule *s = &x.request.schedule;
+    fill(&x.t.q, (uint64_t)number * 3 + 1, v[SPREAD]);
+    fill(&x.t.k, (uint64_t)number * 3 + 2, v[SPREAD]);
+    fill(&x.t.v, (uint64_t)number * 3 + 3, 1);
+    set_mask(&x, v[MASK], (uint64_t)number);
+    x.request.problem.scale *= v[SCALE] / 100.0;
+    x.request.problem.soft_cap = v[CAP];
+    s->row_max = v[ROW_MAX];
+    s->kv_order = v[ORDER];
+    s->rescale_threshold = v[ROW_MAX] && v[THRESHOLD] < 7 ? 7 : v[THRESHOLD];
+    s->exp2_emulated_pairs = v[PAIRS];
+    s->exp2_first_fragment = v[FRAGMENT];
+    s->p_split = v[SPLIT];
+    s->workers = v[WORKERS];
+    s->tile_order = v[TILES];
+    s->order_barrier = v[TURNS];
+    check_problem(context, &x, what);
+    free_problem(&x);
+}
+
+static void covering_list(fa4_context *context, int most) {
+    static covered c;
+    uint64_t seed = 1;
+    memset(&c, 0, sizeof c);
+    for (int a = 0; a < FACTORS; a++)
+        for (int b = a + 1; b < FACTORS; b++) c.left += factors[a].count * factors[b].count;
+    int number = 0, pairs = c.left;
+    for (; c.left > 0 && number < most; number++) {
+        int32_t row[FACTORS];
+        draw_row(&c, &seed, row);
+        run_row(context, number, row);
+    }
+    printf("%d problems, %d of %d pairs of values\n", number, pairs - c.left, pairs);
+}
+
+/* ---- special numbers ---- */
+
+/* NaN, +inf or -inf in one key: the rows that see it are what the reference says. Columns of both ways of exponentials. */
+static void special_keys(fa4_context *context, int step) {
+    static const uint16_t special[3] = {0x7e00, 0x7c00, 0xfc00};
+    for (int64_t column = 0; column < 128; column += step)
+        for (int kind = 0; kind < 3; kind++) {
+            problem x = make_problem(1, 16, 128, 1, 1, 64, FA4_F16);
+            fill(&x.t.q, 5, 1);
+            fill(&x.t.k, 6, 1);
+            fill(&x.t.v, 7, 1);
+            ((uint16_t *)x.t.k.data)[column * 64 + 3] = special[kind];
+            x.request.schedule.row_max = (int32_t)(column / step % 2);
+            fa4_error err;
+            fa4_report report;
+            fa4_status status = run(context, &x, DEVICE, &report, &err);
+            fa4_tensors want = x.t;
+            want.o = (fa4_tensor){.data = calloc(16 * 64, 8), .dtype = FA4_F64, .rank = 4, .shape = {1, 16, 1, 64}, .strides = {1024, 64, 64, 1}};
+            want.lse = (fa4_tensor){.data = calloc(16, 8), .dtype = FA4_F64, .rank = 3, .shape = {1, 1, 16}, .strides = {16, 16, 1}};
+            if (status == FA4_OK) status = fa4_reference(context, &x.request, &want, &err);
+            CHECK(status == FA4_OK, "key %" PRId64 ", special %d: %s", column, kind, err.text);
+            int wrong = 0;
+            for (int i = 0; i < 16 * 64; i++) {
+                double got = from_half(((uint16_t *)x.t.o.data)[i], FA4_F16), ref = ((double *)want.o.data)[i];
+                wrong += isnan(ref) ? !isnan(got) : !(fabs(got - ref) < 0.01);
+            }
+            CHECK(wrong == 0, "key %" PRId64 ", special %d: %d outputs differ in kind or value", column, kind, wrong);
+            free(want.o.data), free(want.lse.data);
+            free_problem(&x);
+        }
+}
+
+/* ---- the grid of lengths ---- */
+
+static void lengths(fa4_context *context) {
+    static const int64_t n[10] = {1, 2, 127, 128, 129, 255, 256, 257, 383, 385};
+    for (int v = 0; v < 8; v++)
+        for (int q = 0; q < 10; q++)
+            for (int k = 0; k < 10; k++) {
+                problem x = make_problem(1, n[q], n[k], 1, 1, v & 1 ? 128 : 64, v & 2 ? FA4_BF16 : FA4_F16);
+                char what[100];
+                snprintf(what, sizeof what, "lengths %" PRId64 " %" PRId64 ", variant %d", n[q], n[k], v);
+                fill(&x.t.q, (uint64_t)q + 1, 1);
+                fill(&x.t.k, (uint64_t)k + 100, 1);
+                fill(&x.t.v, (uint64_t)k + 200, 1);
+                set_mask(&x, v & 4 ? MASK_CAUSAL : MASK_FULL, 1);
+                check_problem(context, &x, what);
+                free_problem(&x);
+            }
+}
+
+/* No keys: zeros; no queries: nothing happens. */
+static void nothing(fa4_context *context) {
+    problem x = make_problem(1, 300, 0, 2, 2, 64, FA4_F16), y = make_problem(1, 0, 300, 2, 2, 64, FA4_F16);
+    fill(&x.t.q, 1, 1);
+    check_problem(context, &x, "no keys");
+    check_problem(context, &y, "no queries");
+    free_problem(&x);
+    free_problem(&y);
+}
+
+int main(int argc, char **argv) {
+    fa4_context *context = NULL;
+    fa4_error err;
+    bool all = argc > 1 && strcmp(argv[1], "all") == 0;
+    fa4_status status = fa4_context_open(NULL, &context, &err);
+    CHECK(status == FA4_OK, "%s", err.text);
+    if (status != FA4_OK) return check_report();
+    if (fa4_device_check(context, DEVICE, &err) != FA4_OK) {
+        fprintf(stderr, "not run: %s\n", err.text);
+        CHECK(err.text[0] != '\0', "an absent device says why");
+    } else {
+        nothing(context);
+        special_keys(context, all ? 1 : 8);
+        covering_list(context, all ? 1000 : 80);
+        if (all) lengths(context);
+    }
+    fa4_context_close(context);
+    return check_report();
+}
