@@ -114,6 +114,10 @@ end
 -- @treturn ?table the report
 function attention.run_plan(p, q, k, v, outputs)
   attention.check_inputs(q, k, v)
+  local wanted = p.device:match("^cuda") and "cuda" or "cpu"
+  if q.device:match("^%a+") ~= wanted then
+    raise("q: expected it on %s, where the plan runs, got %s; use t:to{device = %q}", p.device, q.device, wanted)
+  end
   local h = p.header.problem
   local problem = {
     batch = tonumber(h.batch), seqlen_q = tonumber(h.seqlen_q), heads_q = h.heads_q, dim_v = h.dim_v, lse = h.lse == 1,
@@ -136,6 +140,21 @@ function attention.run_plan(p, q, k, v, outputs)
   native.check(status)
   log.info("attention on %s (%s): %d tiles, %d key blocks, %.0f us", made.device, made.path, made.tiles, made.blocks_visited, made.time_us)
   return {o = o, lse = lse, report = made, plan = p}
+end
+
+-- `device = "auto"` chose a GPU for tensors that lie in host memory: they are copied there, and the results back.
+local function run_on_gpu(p, q, k, v, outputs)
+  local device = p.device
+  local function place(t) return t:to{device = device} end
+  outputs = check_outputs(outputs, {batch = q.shape[1], seqlen_q = q.shape[2], heads_q = q.shape[3], dim_v = v.shape[4],
+    lse = p.header.problem.lse == 1}, q)
+  local there = {o = outputs.o and tensor.empty(outputs.o.shape, {dtype = outputs.o.dtype, device = device})}
+  local out, message, happened = attention.run_plan(p, place(q), place(k), place(v), there)
+  if not out then return nil, message, happened end
+  for _, name in ipairs{"o", "lse"} do
+    if out[name] then out[name] = outputs[name] and outputs[name]:copy(out[name]) or out[name]:to{device = "cpu"} end
+  end
+  return out
 end
 
 local methods = {}
@@ -200,7 +219,8 @@ function methods:source(kind, q, k, v)
   return p:kernel(kind)
 end
 
---- Computes attention: `out = op(q, k, v [, {o =, lse =}])`.
+--- Computes attention: `out = op(q, k, v [, {o =, lse =}])`. Where `device = "auto"` chose a GPU, tensors in host memory are copied to
+-- it and the results back; with `device = "cuda"` they must be there: `t:to{device = "cuda"}`.
 -- @tparam tensor q (batch, seqlen_q, heads_q, dim), f16, bf16 or f32, last axis contiguous
 -- @tparam tensor k (batch, seqlen_kv, heads_kv, dim), heads_q a multiple of heads_kv
 -- @tparam tensor v (batch, seqlen_kv, heads_kv, dim_v)
@@ -213,6 +233,7 @@ end
 function meta.__call(self, q, k, v, outputs)
   local p, message = plan_for(self, q, k, v)
   if not p then raise("%s", message) end
+  if self.flat.device == "auto" and q.device == "cpu" and p.device:find("^cuda") then return run_on_gpu(p, q, k, v, outputs) end
   return attention.run_plan(p, q, k, v, outputs)
 end
 

@@ -116,7 +116,6 @@ end
 
 local function device_of(name)
   local ordinal = name:match("^cuda:(%d+)$")
-  if name == "cuda" then ordinal = 0 end
   return ordinal and 1 or 0, tonumber(ordinal or 0)
 end
 
@@ -141,7 +140,8 @@ end
 
 local function check_device(name, device)
   if type(device) ~= "string" then raise("%s: expected a device name, got %s", name, show(device)) end
-  if device == "cpu" or device == "cuda" or device:find("^cuda:%d+$") then return device end
+  if device == "cuda" then return "cuda:0" end
+  if device == "cpu" or device:find("^cuda:%d+$") then return device end
   raise("%s: expected \"cpu\", \"cuda\" or \"cuda:N\", got %q", name, device)
 end
 
