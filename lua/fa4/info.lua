@@ -89,13 +89,17 @@ function meta.__tostring(i)
 end
 
 --- The devices in one line, for the prompt's banner.
--- @treturn string such as "Devices: cpu (avx512, 2 threads)"
+-- @treturn string such as "Devices: cpu avx512, emu sm_100a sm_90a"
 function info.devices_line()
   local i = info.get()
-  local parts = {("cpu (%s, %d threads)"):format(i.cpu.path, i.cpu.threads)}
+  local parts, emulated = {"cpu " .. i.cpu.path}, {}
   for _, name in ipairs(DEVICES) do
-    if name ~= "cpu" and i.devices[name].usable then parts[#parts + 1] = name end
+    local machine = name:match("^emu:(.*)$")
+    if i.devices[name].usable then
+      if machine then emulated[#emulated + 1] = machine elseif name ~= "cpu" then parts[#parts + 1] = name end
+    end
   end
+  if #emulated > 0 then parts[#parts + 1] = "emu " .. table.concat(emulated, " ") end
   return "Devices: " .. table.concat(parts, ", ")
 end
 
