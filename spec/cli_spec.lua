@@ -47,7 +47,7 @@ describe("the command line", function()
       local result = program.shell(("start=$(date +%%s%%N); %s -e ''; end=$(date +%%s%%N); echo $((end - start))"):format(program.fa4))
       best = math.min(best, tonumber(result.out) / 1e6)
     end
-    local limit = program.build == "build" and 20 or 500
+    local limit = 20 * program.patience()
     assert.is_true(best < limit, ("%.1f ms"):format(best))
   end)
 

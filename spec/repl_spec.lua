@@ -27,17 +27,10 @@ local function ask(line, ...)
   return table.concat(steps, "\n")
 end
 
--- A second of this program's own time: where more runs than there are processors, it has to wait for its turn.
-local function patience()
-  local load = tonumber(program.read("/proc/loadavg"):match("^%S+"))
-  local processors = tonumber(program.shell("nproc").out)
-  return math.max(1, load / processors) * (program.build == "build" and 1 or 4)
-end
-
 -- A line that runs until Ctrl-C: it must stop within a second and give the prompt back, which must still work.
 local function interrupt(line)
-  return table.concat({ "send " .. line .. "\\n", "within 20 working", "send \\x03", ("within %.1f interrupted"):format(patience()),
-    ("within %.1f fa4> "):format(patience()), ask("1000 + 1", "1001") }, "\n")
+  return table.concat({ "send " .. line .. "\\n", "within 20 working", "send \\x03", ("within %.1f interrupted"):format(program.patience()),
+    ("within %.1f fa4> "):format(program.patience()), ask("1000 + 1", "1001") }, "\n")
 end
 
 local has_terminal = program.shell(("printf 'exit 0\\n' | %s/tests/pty 5 true"):format(program.build)).code ~= 77

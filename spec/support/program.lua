@@ -22,6 +22,15 @@ function program.write(path, text)
   file:close()
 end
 
+--- How often its share of time a program has to wait for here: where more run than there are processors, or under a sanitizer, a limit
+-- in seconds of its own becomes that many times longer.
+-- @treturn number at least 1
+function program.patience()
+  local load = tonumber(program.read("/proc/loadavg"):match("^%S+"))
+  local processors = tonumber(program.shell("nproc").out)
+  return math.max(1, load / processors) * (program.build == "build" and 1 or 4)
+end
+
 --- Runs a shell command.
 -- @tparam string command
 -- @tparam[opt] table options `input` (standard input, default empty), `seconds` (default 60)
