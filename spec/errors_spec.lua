@@ -152,6 +152,12 @@ describe("a script", function()
     assert.equal("", left)
   end)
 
+  it("gets an error where nothing can be written", function()
+    for _, path in ipairs{"/proc/fa4.npy", "/no/such/folder/x.npy"} do
+      refuses(function() fa4.save(path, fa4.zeros{2}) end, path)
+    end
+  end)
+
   it("gets an error when memory is short, and goes on", function()
     -- The address space is the limit; sanitizers need all of it for themselves.
     if program.build:find("san", 1, true) then return pending("address space cannot be limited under a sanitizer") end
