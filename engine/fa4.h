@@ -459,6 +459,134 @@ FA4_API fa4_status fa4_cache_list(fa4_cache_item *items, int64_t room, int64_t *
 /* Removes every entry; *entries and *bytes say what went. */
 FA4_API fa4_status fa4_cache_clear(int64_t *entries, int64_t *bytes, fa4_error *err);
 
+/* ---- the emulator by itself: any PTX kernel, run, stepped and looked into ------------------------------------------ */
+
+/* PTX text made ready to run. Counted by what was made from it: close sessions first. */
+typedef struct fa4_emu_module fa4_emu_module;
+
+/* Every instruction that is not known or not executed is an error naming its line. */
+FA4_API fa4_status fa4_emu_load(fa4_context *context, const char *text, int64_t bytes, fa4_emu_module **module, fa4_error *err);
+FA4_API void fa4_emu_close(fa4_emu_module *module); /* NULL is allowed */
+
+typedef struct fa4_emu_entry {
+    const char *name; /* the module's memory */
+    int32_t params;
+    int32_t instructions;
+    int64_t param_bytes;
+    int64_t shared_bytes; /* static */
+    int32_t threads_max;  /* .maxntid or .reqntid, 0: not given */
+    int32_t reserved;
+} fa4_emu_entry;
+FA4_API int32_t fa4_emu_entry_count(const fa4_emu_module *module);
+FA4_API fa4_status fa4_emu_entry_get(const fa4_emu_module *module, int32_t entry, fa4_emu_entry *result, fa4_error *err);
+
+typedef struct fa4_emu_param {
+    const char *name;
+    const char *type; /* "u64", "f32", "b8" (an array of bytes, such as a tensor map) */
+    int64_t offset, bytes, align;
+} fa4_emu_param;
+FA4_API fa4_status fa4_emu_param_get(const fa4_emu_module *module, int32_t entry, int32_t param, fa4_emu_param *result, fa4_error *err);
+/* The whole module as text, or (entry >= 0) one entry with instruction numbers. Free with fa4_text_free. */
+FA4_API fa4_status fa4_emu_disassemble(const fa4_emu_module *module, int32_t entry, char **text, fa4_error *err);
+
+/* What a tensor map says, innermost dimension first; strides in bytes, of dimension i (entry 0 unused). */
+typedef struct fa4_emu_tensormap {
+    void *address;
+    int32_t dtype;   /* fa4_dtype */
+    int32_t rank;    /* 1..5 */
+    int32_t swizzle; /* 0, 32, 64 or 128 bytes */
+    int32_t reserved;
+    int64_t dims[5], strides[5], box[5];
+} fa4_emu_tensormap;
+/* Checks and writes the 128-byte object that a kernel parameter holds. */
+FA4_API fa4_status fa4_emu_tensormap_encode(const fa4_emu_tensormap *map, void *object, fa4_error *err);
+
+/* Host memory that the kernel may touch; its address on the device is its address here. */
+typedef struct fa4_emu_region {
+    void *data;
+    int64_t bytes;
+    const char *name;
+} fa4_emu_region;
+
+typedef struct fa4_emu_launch {
+    int32_t entry;
+    int32_t grid[3], block[3];
+    int32_t schedule; /* 0 round robin, 1 random, 2 starve one warpgroup or unit */
+    int64_t shared_bytes; /* dynamic */
+    const void *params;
+    int64_t param_bytes;
+    const fa4_emu_region *regions;
+    int32_t region_count;
+    int32_t sms;       /* resident CTAs, 0 = 148 */
+    uint64_t seed;
+    int64_t cta_first, cta_count; /* a subset, count 0 = all */
+    int64_t max_instructions;     /* of one CTA, 0 = 2^33 */
+    int32_t threads;   /* host threads, 0 = the context's */
+    int32_t unchecked; /* 1: no checks of unwritten memory */
+} fa4_emu_launch;
+
+enum { FA4_EMU_TEXT_BYTES = 480, FA4_EMU_CLASSES = 8, FA4_EMU_WARPS = 32 };
+
+typedef struct fa4_emu_finding {
+    int32_t kind, severity; /* severity 0 note, 1 review, 2 error */
+    int32_t cta[3];
+    int32_t warp, lane; /* -1: not one */
+    int32_t line, source_line;
+    int32_t count;
+    char text[FA4_EMU_TEXT_BYTES];
+} fa4_emu_finding;
+FA4_API const char *fa4_emu_kind_name(int32_t kind);   /* "deadlock", ... */
+FA4_API const char *fa4_emu_class_name(int32_t class_id); /* "move", "integer", ... */
+
+typedef struct fa4_emu_report {
+    int64_t instructions, lanes; /* warp and thread instructions */
+    int64_t per_class[FA4_EMU_CLASSES], per_warp[FA4_EMU_WARPS];
+    int64_t mmas, bytes_loaded, bytes_stored, ctas;
+    double time_us;
+    int32_t threads, errors, findings, reserved;
+} fa4_emu_report;
+/* FA4_FINDING: ran into an error; the report and the findings are filled all the same. findings holds room entries. */
+FA4_API fa4_status fa4_emu_run(fa4_emu_module *module, const fa4_emu_launch *launch, fa4_emu_report *report, fa4_emu_finding *findings, int32_t room,
+                               fa4_error *err);
+
+/* One CTA of a launch, stepped by hand. Keeps the launch's params and regions: they must outlive it. */
+typedef struct fa4_emu_session fa4_emu_session;
+FA4_API fa4_status fa4_emu_session_open(fa4_emu_module *module, const fa4_emu_launch *launch, int64_t cta, fa4_emu_session **session, fa4_error *err);
+FA4_API void fa4_emu_session_close(fa4_emu_session *session); /* NULL is allowed */
+/* Runs at most `steps` warp instructions, of warp `warp` alone (-1: in turn), until a fragment stands before one of the breakpoints (instruction
+ * numbers). *done: what stopped it: 0 steps, 1 breakpoint, 2 the warp (or all) can only wait, 3 the CTA has ended, 4 a finding. */
+FA4_API fa4_status fa4_emu_session_step(fa4_emu_session *session, int32_t warp, int64_t steps, const int32_t *breakpoints, int32_t count, int32_t *done,
+                                        fa4_error *err);
+
+typedef struct fa4_emu_fragment {
+    int32_t warp;
+    int32_t instruction; /* number in the entry */
+    int32_t line;        /* of the PTX text */
+    int32_t state;       /* 0 ready, 1 waits for a change, 2 waits for lanes of its warp, 3 at a named barrier */
+    uint32_t lanes;
+    char text[160];
+} fa4_emu_fragment;
+/* Where every warp stands; *count is how many there are, also beyond room. */
+FA4_API fa4_status fa4_emu_session_where(const fa4_emu_session *session, fa4_emu_fragment *fragments, int32_t room, int32_t *count, fa4_error *err);
+/* A register (or predicate) by its name, in all lanes of a warp. */
+FA4_API fa4_status fa4_emu_session_register(const fa4_emu_session *session, int32_t warp, const char *name, uint64_t values[32], int32_t *bits, fa4_error *err);
+/* Bytes of dynamic shared memory from `offset` on. written (NULL is allowed): 1 where something has been written. */
+FA4_API fa4_status fa4_emu_session_shared(const fa4_emu_session *session, int64_t offset, int64_t bytes, void *out, uint8_t *written, fa4_error *err);
+/* The 128 lanes of a tensor-memory column. */
+FA4_API fa4_status fa4_emu_session_tmem(const fa4_emu_session *session, int32_t column, uint32_t values[128], fa4_error *err);
+
+typedef struct fa4_emu_barrier {
+    int64_t offset; /* in dynamic shared memory; negative: in static. Named barriers: the id */
+    int32_t named;
+    int32_t phase;  /* of an mbarrier: the parity that is running */
+    int32_t pending, expected; /* arrivals, or threads */
+    int64_t tx;     /* bytes still expected */
+} fa4_emu_barrier;
+/* Live mbarriers, then named barriers at which somebody waits. */
+FA4_API fa4_status fa4_emu_session_barriers(const fa4_emu_session *session, fa4_emu_barrier *barriers, int32_t room, int32_t *count, fa4_error *err);
+/* What was found so far. */
+FA4_API fa4_status fa4_emu_session_findings(const fa4_emu_session *session, fa4_emu_finding *findings, int32_t room, int32_t *count, fa4_error *err);
+
 #ifdef __cplusplus
 }
 #endif

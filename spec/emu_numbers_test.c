@@ -213,7 +213,7 @@ HOST(brev_b, uint64_t r = 0; for (int i = 0; i < 32; i++) r = r << 1 | (a >> i &
 HOST(bfe_u, uint32_t p = b & 255; uint32_t l = c & 255; if (l == 0 || p > 31) return 0; a >>= p; return l > 31 ? a : a & ((1ull << l) - 1);)
 HOST(bfe_s, uint32_t p = b & 255; uint32_t l = c & 255; if (l == 0) return 0; int64_t v = s(a); if (p > 31) return (uint64_t)(v < 0 ? -1 : 0);
      v >>= p; if (p + l > 31) return (uint64_t)v; return (uint64_t)((int64_t)((uint64_t)v << (64 - l)) >> (64 - l));)
-static uint32_t prmt_byte(uint64_t pool, uint32_t n) { uint32_t x = (uint32_t)(pool >> (8 * (n & 7))) & 255; return n & 8 ? (x >> 7) * 255 : x; }
+static uint32_t prmt_byte(uint64_t bytes, uint32_t n) { uint32_t x = (uint32_t)(bytes >> (8 * (n & 7))) & 255; return n & 8 ? (x >> 7) * 255 : x; }
 HOST(prmt_b, uint64_t r = 0; for (int i = 0; i < 4; i++) r |= (uint64_t)prmt_byte(b << 32 | a, (uint32_t)(c >> (4 * i)) & 15) << (8 * i); return r;)
 HOST(dp4a_u, uint64_t r = c; for (int i = 0; i < 4; i++) r += (a >> (8 * i) & 255) * (b >> (8 * i) & 255); return r;)
 HOST(dp4a_s, int64_t r = s(c); for (int i = 0; i < 4; i++) r += (int64_t)(int8_t)(a >> (8 * i)) * (int8_t)(b >> (8 * i)); return (uint64_t)r;)

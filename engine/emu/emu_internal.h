@@ -260,7 +260,17 @@ void emu_settle_due(emu_warp *warp);
 void emu_wgmma_finish(emu_warp *warp, uint32_t groups);
 const char *emu_tensor_leak(emu_cta *cta, char *text, size_t bytes);
 
+/* launch.c: checks a launch; free(machine->regions) afterwards. */
+fa4_status emu_machine_open(emu_machine *machine, const emu_module *module, const emu_launch *launch, fa4_error *err);
+
+/* cta.c */
+emu_cta *emu_cta_create(emu_machine *machine); /* NULL: no memory */
+void emu_cta_destroy(emu_cta *cta);
+void emu_cta_start(emu_cta *cta, int64_t index, emu_report *report);
+void emu_cta_finish(emu_cta *cta); /* adds its counts to its report */
+
 /* schedule.c */
+bool emu_cta_land(emu_cta *cta); /* lands what is due, or what comes next; false when no unit is at work */
 bool emu_cta_turn(emu_cta *cta); /* one turn; false when the CTA is at its end */
 
 /* Handlers by opcode, chosen by lower.c. */

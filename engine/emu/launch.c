@@ -10,183 +10,6 @@ const char *const emu_class_names[EMU_CLASSES] = {"move", "integer", "float", "m
 
 enum { SMS_DEFAULT = 148, SLICE = 64 };
 
-/* ---- one CTA's state ---- */
-
-static void *take(size_t bytes, bool *good) {
-    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
-    if (p == NULL) *good = false;
-    else memset(p, 0, (bytes + 63) / 64 * 64 + 64);
-    return p;
-}
-
-static void cta_free(emu_cta *c) {
-    if (c == NULL) return;
-    for (int32_t i = 0; c->warps != NULL && i < c->warp_count; i++) {
-        free(c->warps[i].bank[0]);
-        free(c->warps[i].predicates);
-        free(c->warps[i].transfer_data);
-        free(c->warps[i].wgmmas);
-        free(c->warps[i].defined);
-    }
-    free(c->warps);
-    free(c->shared);
-    free(c->written);
-    free(c->barriers);
-    free(c->tmem);
-    free(c->tmem_written);
-    free(c->copies);
-    free(c->pipe);
-    free(c->panel_a);
-    free(c->panel_b);
-    free(c->scratch);
-    free(c->wgmma_d);
-    free(c->local);
-    free(c);
-}
-
-static bool warp_allocate(emu_cta *c, emu_warp *w) {
-    const emu_code *code = c->code;
-    bool good = true;
-    w->bank[0] = take(code->plane_count * sizeof(emu_plane), &good);
-    w->bank[1] = code->constants;
-    w->predicates = take(code->predicate_count * sizeof(uint32_t), &good);
-    w->ops = code->ops;
-    w->cta = c;
-    if (code->tensor && c->machine->launch->schedule != EMU_ROUND_ROBIN) w->transfer_data = take(EMU_TRANSFERS_MAX * 128 * sizeof(emu_plane), &good);
-    if (code->wgmma) w->wgmmas = take(EMU_WGMMA_MAX * sizeof *w->wgmmas, &good);
-    if (code->may_be_unwritten && c->machine->checked) w->defined = take(code->plane_count * sizeof(uint32_t), &good);
-    return good;
-}
-
-static emu_cta *cta_allocate(emu_machine *m) {
-    emu_cta *c = calloc(1, sizeof *c);
-    bool good = c != NULL;
-    const emu_launch *l = m->launch;
-    int64_t threads = (int64_t)l->block[0] * l->block[1] * l->block[2];
-    if (c == NULL) return NULL;
-    c->machine = m;
-    c->code = m->code;
-    c->warp_count = (int32_t)((threads + EMU_LANES - 1) / EMU_LANES);
-    c->shared_end = EMU_SHARED_BASE + m->code->function->shared_dynamic + (uint32_t)l->shared_bytes;
-    c->warps = calloc((size_t)c->warp_count, sizeof *c->warps);
-    c->shared = take(c->shared_end - EMU_SHARED_BASE, &good);
-    c->written = take(c->shared_end / 8 + 16, &good);
-    c->barriers = take(c->shared_end / 64 + 16, &good);
-    c->panel_a = take(EMU_MMA_EXTENT_MAX * EMU_MMA_K * sizeof(float), &good);
-    c->panel_b = take(EMU_MMA_EXTENT_MAX * EMU_MMA_K * sizeof(float), &good);
-    c->scratch = take(EMU_MMA_EXTENT_MAX * EMU_TMEM_LANES * sizeof(float), &good);
-    if (m->code->wgmma) c->wgmma_d = take(EMU_MMA_EXTENT_MAX * 16 * sizeof(float), &good);
-    if (m->code->tensor) {
-        c->tmem = take(EMU_TMEM_COLUMNS * EMU_TMEM_LANES * sizeof(uint32_t), &good);
-        c->tmem_written = take(EMU_TMEM_COLUMNS * sizeof *c->tmem_written, &good);
-    }
-    if (m->code->function->local_bytes) c->local = take((size_t)m->code->function->local_bytes * (size_t)c->warp_count * EMU_LANES, &good);
-    for (int32_t i = 0; c->warps != NULL && i < c->warp_count; i++) good = good && warp_allocate(c, &c->warps[i]);
-    if (good && c->warps != NULL) return c;
-    cta_free(c);
-    return NULL;
-}
-
-/* ---- special registers ---- */
-
-static uint64_t special_value(const emu_cta *c, const emu_warp *w, int special, int lane) {
-    const emu_launch *l = c->machine->launch;
-    int64_t thread = (int64_t)w->index * EMU_LANES + lane;
-    switch (special) {
-    case PTX_SPECIAL_TID_X: return (uint64_t)(thread % l->block[0]);
-    case PTX_SPECIAL_TID_Y: return (uint64_t)(thread / l->block[0] % l->block[1]);
-    case PTX_SPECIAL_TID_Z: return (uint64_t)(thread / l->block[0] / l->block[1]);
-    case PTX_SPECIAL_NTID_X: case PTX_SPECIAL_NTID_Y: case PTX_SPECIAL_NTID_Z: return (uint64_t)l->block[special - PTX_SPECIAL_NTID_X];
-    case PTX_SPECIAL_CTAID_X: case PTX_SPECIAL_CTAID_Y: case PTX_SPECIAL_CTAID_Z: return (uint64_t)c->id[special - PTX_SPECIAL_CTAID_X];
-    case PTX_SPECIAL_CLUSTERID_X: case PTX_SPECIAL_CLUSTERID_Y: case PTX_SPECIAL_CLUSTERID_Z: return (uint64_t)c->id[special - PTX_SPECIAL_CLUSTERID_X];
-    case PTX_SPECIAL_NCTAID_X: case PTX_SPECIAL_NCTAID_Y: case PTX_SPECIAL_NCTAID_Z: return (uint64_t)l->grid[special - PTX_SPECIAL_NCTAID_X];
-    case PTX_SPECIAL_NCLUSTERID_X: case PTX_SPECIAL_NCLUSTERID_Y: case PTX_SPECIAL_NCLUSTERID_Z: return (uint64_t)l->grid[special - PTX_SPECIAL_NCLUSTERID_X];
-    case PTX_SPECIAL_LANEID: return (uint64_t)lane;
-    case PTX_SPECIAL_WARPID: return (uint64_t)w->index;
-    case PTX_SPECIAL_NWARPID: return (uint64_t)c->warp_count;
-    case PTX_SPECIAL_SMID: return (uint64_t)c->slot;
-    case PTX_SPECIAL_NSMID: return (uint64_t)c->machine->sms;
-    case PTX_SPECIAL_LANEMASK_EQ: return 1u << lane;
-    case PTX_SPECIAL_LANEMASK_LT: return (1u << lane) - 1;
-    case PTX_SPECIAL_LANEMASK_LE: return (2u << lane) - 1;
-    case PTX_SPECIAL_LANEMASK_GT: return (uint32_t)~((2u << lane) - 1);
-    case PTX_SPECIAL_LANEMASK_GE: return (uint32_t)~((1u << lane) - 1);
-    case PTX_SPECIAL_CLUSTER_NCTAID_X: case PTX_SPECIAL_CLUSTER_NCTAID_Y: case PTX_SPECIAL_CLUSTER_NCTAID_Z:
-    case PTX_SPECIAL_CLUSTER_NCTARANK: return 1;
-    case PTX_SPECIAL_DYNAMIC_SMEM_SIZE: return (uint64_t)l->shared_bytes;
-    case PTX_SPECIAL_TOTAL_SMEM_SIZE: return c->shared_end - EMU_SHARED_BASE;
-    default: return 0;
-    }
-}
-
-static void fill_specials(emu_cta *c, emu_warp *w) {
-    const emu_code *code = c->code;
-    for (uint32_t i = 0; i < code->special_count; i++)
-        for (int lane = 0; lane < EMU_LANES; lane++)
-            emu_put(w, code->special_first + 2 * i, true, lane, special_value(c, w, code->specials[i], lane));
-}
-
-static void cta_start(emu_cta *c, int64_t index, emu_report *report) {
-    const emu_launch *l = c->machine->launch;
-    int64_t threads = (int64_t)l->block[0] * l->block[1] * l->block[2];
-    c->index = index;
-    c->id[0] = (int32_t)(index % l->grid[0]);
-    c->id[1] = (int32_t)(index / l->grid[0] % l->grid[1]);
-    c->id[2] = (int32_t)(index / l->grid[0] / l->grid[1]);
-    c->report = report;
-    memset(c->written, 0, c->shared_end / 8 + 16);
-    memset(c->barriers, 0, c->shared_end / 64 + 16);
-    if (c->tmem_written) memset(c->tmem_written, 0, EMU_TMEM_COLUMNS * sizeof *c->tmem_written);
-    memset(c->named, 0, sizeof c->named);
-    memset(c->tmem_size, 0, sizeof c->tmem_size);
-    c->tmem_allocated = 0;
-    c->tmem_relinquished = c->stopped = c->done = false;
-    c->copy_count = c->pipe_count = 0;
-    c->register_pool = 0;
-    c->changes = 1;
-    c->time = c->idle_time = 0;
-    c->turn = 0;
-    c->mmas = c->bytes_loaded = c->bytes_stored = 0;
-    c->random = l->seed * 0x9e3779b97f4a7c15ull + (uint64_t)index * 0xd1342543de82ef95ull + 1;
-    int32_t choices = (c->warp_count + 3) / 4 + 3; /* warpgroups, and three units */
-    c->starved = (int32_t)(l->seed % (uint64_t)choices);
-    if (c->starved >= (c->warp_count + 3) / 4) c->starved = -1 - (c->starved - (c->warp_count + 3) / 4);
-    for (int32_t i = 0; i < c->warp_count; i++) {
-        emu_warp *w = &c->warps[i];
-        int64_t lanes = threads - (int64_t)i * EMU_LANES;
-        w->index = i;
-        memset(w->predicates, 0, c->code->predicate_count * sizeof(uint32_t));
-        w->predicates[1] = ~0u;
-        if (w->defined) memset(w->defined, 0, c->code->plane_count * sizeof(uint32_t));
-        w->instructions = w->lane_instructions = 0;
-        memset(w->per_class, 0, sizeof w->per_class);
-        memset(w->bulk_group, 0, sizeof w->bulk_group);
-        w->load_count = w->store_count = w->wgmma_count = 0;
-        w->wgmma_group = 0;
-        w->registers = (uint32_t)c->machine->entry_registers;
-        w->local = c->local ? c->local + (size_t)i * EMU_LANES * c->code->function->local_bytes : NULL;
-        emu_warp_start(w, lanes >= EMU_LANES ? ~0u : (1u << lanes) - 1);
-        fill_specials(c, w);
-    }
-}
-
-static void cta_end(emu_cta *c) {
-    emu_report *r = c->report;
-    char text[160];
-    if (!c->stopped && emu_tensor_leak(c, text, sizeof text)) emu_report_finding(c, NULL, -1, EMU_LEAK, EMU_ERROR, NULL, "%s", text);
-    for (int32_t i = 0; i < c->warp_count; i++) {
-        const emu_warp *w = &c->warps[i];
-        r->instructions += w->instructions;
-        r->lanes += w->lane_instructions;
-        r->per_warp[i] += w->instructions;
-        for (int k = 0; k < EMU_CLASSES; k++) r->per_class[k] += w->per_class[k];
-    }
-    r->mmas += c->mmas;
-    r->bytes_loaded += c->bytes_loaded;
-    r->bytes_stored += c->bytes_stored;
-    r->ctas++;
-}
-
 /* ---- reports ---- */
 
 static void join_reports(emu_report *to, const emu_report *from) {
@@ -225,7 +48,7 @@ static bool interrupted(const emu_machine *m) {
 static void run_item(void *state, int64_t item, int32_t worker) {
     crowd *k = state;
     emu_machine *m = k->machine;
-    if (k->ctas[worker] == NULL) k->ctas[worker] = cta_allocate(m);
+    if (k->ctas[worker] == NULL) k->ctas[worker] = emu_cta_create(m);
     emu_cta *c = k->ctas[worker];
     if (c == NULL) {
         k->no_memory = true;
@@ -234,10 +57,10 @@ static void run_item(void *state, int64_t item, int32_t worker) {
     for (int64_t i = item * k->per_item; i < k->count && i < (item + 1) * k->per_item; i++) {
         if (m->stop || interrupted(m)) return;
         c->slot = (int32_t)(i % m->sms);
-        cta_start(c, k->first + i, &k->reports[item]);
+        emu_cta_start(c, k->first + i, &k->reports[item]);
         while (emu_cta_turn(c))
             if (interrupted(m)) return;
-        cta_end(c);
+        emu_cta_finish(c);
         if (k->reports[item].errors > 0) m->stop = 1;
     }
 }
@@ -257,7 +80,7 @@ static fa4_status run_independent(emu_machine *m, int64_t first, int64_t count, 
     else
         for (int64_t i = 0; i < items && !m->stop; i++) run_item(&k, i, 0);
     for (int64_t i = 0; k.reports != NULL && i < items; i++) join_reports(report, &k.reports[i]);
-    for (int32_t i = 0; k.ctas != NULL && i < threads; i++) cta_free(k.ctas[i]);
+    for (int32_t i = 0; k.ctas != NULL && i < threads; i++) emu_cta_destroy(k.ctas[i]);
     free(k.ctas);
     free(k.reports);
     report->threads = l->threads > 0 && l->threads < threads ? l->threads : threads;
@@ -274,23 +97,23 @@ static fa4_status run_ordered(emu_machine *m, int64_t first, int64_t count, emu_
     uint64_t random = m->launch->seed + 77;
     fa4_status status = ctas ? FA4_OK : error_set(err, FA4_NO_MEMORY, "out of memory");
     for (int32_t i = 0; i < resident && status == FA4_OK; i++, alive++) {
-        ctas[i] = cta_allocate(m);
+        ctas[i] = emu_cta_create(m);
         if (ctas[i] == NULL) status = error_set(err, FA4_NO_MEMORY, "out of memory for %d resident CTAs", resident);
-        else ctas[i]->slot = i, cta_start(ctas[i], first + next++, report);
+        else ctas[i]->slot = i, emu_cta_start(ctas[i], first + next++, report);
     }
     for (int32_t at = 0; alive > 0 && status == FA4_OK && report->errors == 0; at = (at + 1) % resident) {
         if (m->launch->schedule != EMU_ROUND_ROBIN) at = (int32_t)(emu_random_next(&random) % (uint64_t)resident);
         if (interrupted(m)) status = error_set(err, FA4_INTERRUPTED, "interrupted");
         if (ctas[at]->done || emu_cta_turn(ctas[at])) continue;
-        cta_end(ctas[at]);
+        emu_cta_finish(ctas[at]);
         if (next < count) {
-            cta_start(ctas[at], first + next++, report);
+            emu_cta_start(ctas[at], first + next++, report);
             continue;
         }
         ctas[at]->done = true;
         alive--;
     }
-    for (int32_t i = 0; ctas != NULL && i < resident; i++) cta_free(ctas[i]);
+    for (int32_t i = 0; ctas != NULL && i < resident; i++) emu_cta_destroy(ctas[i]);
     free(ctas);
     report->threads = 1;
     return status;
@@ -355,21 +178,27 @@ static fa4_status first_error(const emu_report *r, fa4_error *err) {
     return FA4_OK;
 }
 
-fa4_status emu_run(const emu_module *module, const emu_launch *launch, emu_report *report, fa4_error *err) {
-    emu_machine m = {.module = module, .launch = launch, .mma = module->mma, .checked = !launch->unchecked};
+fa4_status emu_machine_open(emu_machine *m, const emu_module *module, const emu_launch *launch, fa4_error *err) {
+    *m = (emu_machine){.module = module, .launch = launch, .mma = module->mma, .checked = !launch->unchecked};
     const ptx_function *f = NULL;
-    memset(report, 0, sizeof *report);
     FA4_TRY(ptx_program_entry(module->program, launch->entry, &f, err));
     FA4_TRY(check_launch(launch, f, err));
-    m.code = &module->codes[f - module->program->functions];
-    m.sms = launch->sms ? launch->sms : SMS_DEFAULT;
-    m.max_instructions = launch->max_instructions > 0 ? launch->max_instructions : 1ll << 33;
-    m.entry_registers = registers_at_entry(launch, f);
-    m.region_count = launch->region_count + 1;
-    m.regions = calloc((size_t)m.region_count, sizeof *m.regions);
-    if (m.regions == NULL) return error_set(err, FA4_NO_MEMORY, "out of memory");
-    if (launch->region_count > 0) memcpy(m.regions, launch->regions, (size_t)launch->region_count * sizeof *m.regions);
-    m.regions[launch->region_count] = (emu_region){module->globals, module->program->global_bytes, "the module's global data", 0};
+    m->code = &module->codes[f - module->program->functions];
+    m->sms = launch->sms ? launch->sms : SMS_DEFAULT;
+    m->max_instructions = launch->max_instructions > 0 ? launch->max_instructions : 1ll << 33;
+    m->entry_registers = registers_at_entry(launch, f);
+    m->region_count = launch->region_count + 1;
+    m->regions = calloc((size_t)m->region_count, sizeof *m->regions);
+    if (m->regions == NULL) return error_set(err, FA4_NO_MEMORY, "out of memory");
+    if (launch->region_count > 0) memcpy(m->regions, launch->regions, (size_t)launch->region_count * sizeof *m->regions);
+    m->regions[launch->region_count] = (emu_region){module->globals, module->program->global_bytes, "the module's global data", 0};
+    return FA4_OK;
+}
+
+fa4_status emu_run(const emu_module *module, const emu_launch *launch, emu_report *report, fa4_error *err) {
+    emu_machine m;
+    memset(report, 0, sizeof *report);
+    FA4_TRY(emu_machine_open(&m, module, launch, err));
     int64_t total = (int64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     int64_t count = launch->cta_count ? launch->cta_count : total - launch->cta_first;
     fa4_status status = m.code->ordered ? run_ordered(&m, launch->cta_first, count, report, err)

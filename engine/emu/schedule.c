@@ -90,6 +90,10 @@ static bool any_alive(const emu_cta *cta) {
     return false;
 }
 
+bool emu_cta_land(emu_cta *cta) {
+    return deliver(cta) > 0 || advance(cta) || settle_transfers(cta);
+}
+
 bool emu_cta_turn(emu_cta *cta) {
     if (cta->stopped) return false;
     deliver(cta);
