@@ -454,6 +454,8 @@ typedef struct fa4_cache_item {
 } fa4_cache_item;
 
 FA4_API fa4_status fa4_cache_get(fa4_cache_info *info, fa4_error *err);
+/* The warning alone, without looking for the compiler or at the entries: for a program that tells it once. */
+FA4_API fa4_status fa4_cache_warning(char *text, int64_t room, fa4_error *err);
 /* Up to `room` entries, newest first; *count is how many there are. items may be NULL when room is 0. */
 FA4_API fa4_status fa4_cache_list(fa4_cache_item *items, int64_t room, int64_t *count, fa4_error *err);
 /* Removes every entry; *entries and *bytes say what went. */

@@ -46,6 +46,27 @@ describe("fa4 cache", function()
   end)
 end)
 
+describe("a run without a kernel cache", function()
+  it("warns once", function()
+    local name, message = require("fa4").device("emu:sm_100a")
+    if not name then pending(message) end
+    local info = require("fa4.cache").get()
+    if info.catalogue == 0 and not info.compiler then pending(info.compiler_missing) end
+    program.with_script([[
+      local fa4 = require "fa4"
+      local q = fa4.randn({1, 128, 1, 128}, {dtype = "f16"})
+      local op = fa4.attention{device = "emu:sm_100a"}
+      op(q, q, q)
+      op(q, q, q)
+    ]], function(path)
+      local got = fa4("env -u HOME -u XDG_CACHE_HOME -u FA4_CACHE_DIR", program.quote(path))
+      assert.equal(0, got.code, got.err)
+      local _, warnings = got.err:gsub("no kernel cache", "")
+      assert.equal(1, warnings)
+    end)
+  end)
+end)
+
 describe("the kernel behind a plan", function()
   local fa4_module = require "fa4"
   local kernel = require "fa4.kernel"

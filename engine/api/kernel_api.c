@@ -124,6 +124,15 @@ fa4_status fa4_cache_get(fa4_cache_info *info, fa4_error *err) {
     return status;
 }
 
+fa4_status fa4_cache_warning(char *text, int64_t room, fa4_error *err) {
+    kernel_cache *cache;
+    if (room < 1) return error_set(err, FA4_BAD_ARGUMENT, "room: expected at least 1, got %lld", (long long)room);
+    FA4_TRY(kernel_cache_open(NULL, &cache, err));
+    snprintf(text, (size_t)room, "%s", kernel_cache_warning(cache));
+    kernel_cache_close(cache);
+    return FA4_OK;
+}
+
 fa4_status fa4_cache_list(fa4_cache_item *items, int64_t room, int64_t *count, fa4_error *err) {
     kernel_cache *cache;
     kernel_cache_item *list;

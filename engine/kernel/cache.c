@@ -62,6 +62,13 @@ static void turn_off(kernel_cache *c, const char *what) {
     c->folder[0] = '\0';
 }
 
+static void warn_once(kernel_cache *c, const char *what) {
+    if (*c->warning != '\0') return;
+    snprintf(c->warning, sizeof c->warning,
+             "kernel cache %s cannot be written: %s; kernels are compiled anew each time",
+             c->folder, what);
+}
+
 // false when no folder can be named.
 static bool name_folder(kernel_cache *c, const char *wanted) {
     const char *forced = getenv("FA4_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
@@ -280,13 +287,6 @@ static bool write_file(FILE *file, const entry_header *h, const kernel_cache_ent
     if (entry->cubin_bytes > 0)
         good = good && fwrite(entry->cubin, 1, entry->cubin_bytes, file) == entry->cubin_bytes;
     return good && fwrite(&checksum, sizeof checksum, 1, file) == 1 && fflush(file) == 0;
-}
-
-static void warn_once(kernel_cache *c, const char *what) {
-    if (*c->warning != '\0') return;
-    snprintf(c->warning, sizeof c->warning,
-             "kernel cache %s cannot be written: %s; kernels are compiled anew each time",
-             c->folder, what);
 }
 
 void kernel_cache_write(kernel_cache *c, const sha256_digest *key,

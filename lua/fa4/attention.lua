@@ -1,5 +1,6 @@
 --- The operator: checks tensors, makes the plan for their shapes (and keeps it), runs it, and gives back what came out. Everything
 -- that a script can get wrong is found here, before anything is written.
+local cache = require "fa4.cache"
 local config = require "fa4.config"
 local errors = require "fa4.errors"
 local log = require "fa4.log"
@@ -136,6 +137,7 @@ function attention.run_plan(p, q, k, v, outputs)
   local status = C.fa4_run(native.context(), p.handle, tensors, happened, per_head, native.err)
   native.keep(p, q, k, v, o, lse) -- C has been reading and writing their memory until here.
   local made = report.new(happened, per_head)
+  if p.header.backend ~= C.FA4_BACKEND_CPU then cache.warn_once() end
   if status == C.FA4_FINDING then return nil, native.message(), made end
   native.check(status)
   log.info("attention on %s (%s): %d tiles, %d key blocks, %.0f us", made.device, made.path, made.tiles, made.blocks_visited, made.time_us)

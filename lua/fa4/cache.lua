@@ -21,6 +21,16 @@ function cache.get()
   }
 end
 
+local warned
+
+--- Tells, once in a process, why compiled kernels are not kept. For the library's own modules, after a kernel has run.
+function cache.warn_once()
+  if warned then return end
+  warned = true
+  local text = native.new("char[2560]")
+  if C.fa4_cache_warning(text, 2560, native.err) == 0 and text[0] ~= 0 then log.warn("%s", native.string(text)) end
+end
+
 --- The cached kernels, the one used last first.
 -- @treturn {table,...} `kernel`, `compiler`, `bytes`, `used_s` (seconds since 1970), `file`
 function cache.list()

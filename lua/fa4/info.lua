@@ -1,4 +1,5 @@
 --- What is here: version, processor, devices, memory; and a stopwatch.
+local cache = require "fa4.cache"
 local errors = require "fa4.errors"
 local native = require "fa4.ffi"
 local report = require "fa4.report"
@@ -40,12 +41,13 @@ local DEVICES = {"cpu", "cuda", "emu:sm_100a", "emu:sm_90a"}
 local meta = {}
 
 --- What was found: processor, instruction sets, threads, devices and why one is absent.
--- @treturn table `version`, `cpu` (`model`, `path`, `usable`, `threads`, `cpus`), `devices` (by name: `usable`, `message`), `memory`
+-- @treturn table `version`, `cpu` (`model`, `path`, `usable`, `threads`, `cpus`), `devices` (by name: `usable`, `message`), `kernels` (see
+-- `fa4.cache`), `memory`
 function info.get()
   local cpu = native.new("fa4_cpu_info")
   C.fa4_context_cpu(native.context(), cpu)
   local made = {
-    version = info.version(), memory = native.memory(), devices = {},
+    version = info.version(), memory = native.memory(), devices = {}, kernels = cache.get(),
     cpu = {
       model = native.string(cpu.model), path = native.string(cpu.path), usable = native.string(cpu.usable),
       threads = cpu.threads, cpus = cpu.cpus,
@@ -72,6 +74,15 @@ local function wrapped(text)
   return table.concat(lines, "\n")
 end
 
+-- Where the GPU's kernels come from.
+local function kernel_lines(k)
+  local kept = k.folder and ("%d kept in %s"):format(k.entries, k.folder) or "none kept on disk"
+  local lines = {wrapped(("kernels      %d in the library, %s"):format(k.catalogue, kept))}
+  lines[2] = wrapped("compiler     " .. (k.compiler or "none, so only those kernels: " .. k.compiler_missing))
+  if k.warning then lines[3] = wrapped("cache        " .. k.warning) end
+  return lines
+end
+
 function meta.__tostring(i)
   local lines = {
     "fa4 " .. i.version,
@@ -84,6 +95,7 @@ function meta.__tostring(i)
     local text = device.usable and "usable" or "not usable: " .. device.message
     lines[#lines + 1] = wrapped(("%-12s %s"):format(name, text))
   end
+  for _, line in ipairs(kernel_lines(i.kernels)) do lines[#lines + 1] = line end
   lines[#lines + 1] = ("memory       %s bytes in %d tensors"):format(report.grouped(i.memory.host_bytes), i.memory.storages)
   return table.concat(lines, "\n")
 end
