@@ -87,6 +87,25 @@ describe("a schedule function", function()
     end)
   end)
 
+  it("gets tasks of two tiles on sm_100a, the last of an odd number alone", function()
+    if not fa4.device("emu:sm_100a") then return pending("this build has no sm_100a emulator") end
+    local seen
+    local plan = plan_with(function(tasks)
+      seen = tasks
+      local list = {}
+      for i = #tasks, 1, -1 do list[#list + 1] = tasks[i] end
+      return list
+    end, {device = "emu:sm_100a"})
+    -- 600 positions in tiles of 64 (two heads packed): ten tiles, five tasks for each of 2 x 2 (batch, key head).
+    assert.equal(20, #seen)
+    assert.same({0, 1}, seen[1].tiles)
+    assert.same({8, 9}, plan:tasks()[1].tiles)
+    assert.equal(1, plan:tasks()[1].batch)
+    local odd = fa4.attention{device = "emu:sm_100a", gqa_packing = false}:plan(tensors(1, 600, 1, 1))
+    assert.same({4}, odd:tasks()[3].tiles)
+    assert.is_true(fa4.plan.parse(plan:text()) == plan)
+  end)
+
   it("may not lose a task", function()
     assert.raises_text(function()
       plan_with(function(tasks)
