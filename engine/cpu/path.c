@@ -23,16 +23,29 @@ static const path_entry paths[PATHS] = {
     {"scalar", "nothing"},
 };
 
+#if defined(__x86_64__)
+/* These two are asked of the CPU itself: not every compiler's table knows their names. Their registers are AVX's and AVX-512's. */
+static bool has_f16c(void) {
+    unsigned int a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
+
+static bool has_bf16(void) {
+    unsigned int a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
+#endif
+
 static const cpu_kernel *kernel_if_present(const char *name) {
     if (strcmp(name, "scalar") == 0) return &cpu_kernel_scalar;
 #if defined(__x86_64__)
     __builtin_cpu_init(); // The compiler's table: it also asks the operating system for the registers.
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (strcmp(name, "avx2") == 0 && avx2) return &cpu_kernel_avx2;
     if (strcmp(name, "avx512") == 0 && avx512) return &cpu_kernel_avx512;
-    if (strcmp(name, "avx512_bf16") == 0 && avx512 && __builtin_cpu_supports("avx512bf16")) return &cpu_kernel_avx512_bf16;
+    if (strcmp(name, "avx512_bf16") == 0 && avx512 && has_bf16()) return &cpu_kernel_avx512_bf16;
 #endif
     return NULL;
 }
