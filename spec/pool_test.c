@@ -1,4 +1,5 @@
-/* The worker pool: every item once, any thread count, interruption, a child after fork, and the cgroup reader. */
+/* The worker pool: every item once, any thread count, interruption, a child after fork, and the
+ * cgroup reader. */
 #include "check.h"
 #include "pool/pool.h"
 #include "pool/pool_internal.h"
@@ -45,8 +46,10 @@ static void test_every_item_once(int32_t threads) {
         volatile double progress = 0;
         t->stop_at = -1;
         if (round % 13 == 12) usleep(3000); // Long enough for the workers to sleep.
-        fa4_status status = pool_run(p, count, round % 3 == 2 ? 2 : 0, touch, t, &t->stop, &progress, NULL);
-        CHECK(status == FA4_OK && each_once(t, count), "%d threads, %lld items", threads, (long long)count);
+        fa4_status status =
+            pool_run(p, count, round % 3 == 2 ? 2 : 0, touch, t, &t->stop, &progress, NULL);
+        CHECK(status == FA4_OK && each_once(t, count), "%d threads, %lld items", threads,
+              (long long)count);
         CHECK(count == 0 || progress > 0, "progress %g", progress);
         free(t);
     }
@@ -73,11 +76,13 @@ static void test_interrupt(int32_t threads) {
     fa4_error err = {0};
     CHECK(pool_run(p, ITEMS, 0, touch, t, &t->stop, NULL, &err) == FA4_INTERRUPTED, "%s", err.text);
     int64_t ran = 0;
-    for (int i = 0; i < ITEMS; i++) ran += t->hits[i];
+    for (int i = 0; i < ITEMS; i++)
+        ran += t->hits[i];
     CHECK(ran > 100 && ran < ITEMS, "%lld items ran", (long long)ran);
     memset(t, 0, sizeof *t);
     t->stop_at = -1;
-    CHECK(pool_run(p, ITEMS, 0, touch, t, &t->stop, NULL, &err) == FA4_OK && each_once(t, ITEMS), "the run after it");
+    CHECK(pool_run(p, ITEMS, 0, touch, t, &t->stop, NULL, &err) == FA4_OK && each_once(t, ITEMS),
+          "the run after it");
     free(t);
     pool_destroy(p);
 }
@@ -95,7 +100,8 @@ static void test_fork(void) {
         alarm(20); // A hang ends as a failure.
         memset(t, 0, sizeof *t);
         t->stop_at = -1;
-        int good = pool_run(p, ITEMS, 0, touch, t, NULL, NULL, NULL) == FA4_OK && each_once(t, ITEMS);
+        int good =
+            pool_run(p, ITEMS, 0, touch, t, NULL, NULL, NULL) == FA4_OK && each_once(t, ITEMS);
         pool_destroy(p);
         _exit(good ? 0 : 1);
     }
@@ -103,7 +109,8 @@ static void test_fork(void) {
     waitpid(child, &status, 0);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child ended with status %d", status);
     memset(t->hits, 0, sizeof t->hits);
-    CHECK(pool_run(p, ITEMS, 0, touch, t, NULL, NULL, NULL) == FA4_OK && each_once(t, ITEMS), "parent afterwards");
+    CHECK(pool_run(p, ITEMS, 0, touch, t, NULL, NULL, NULL) == FA4_OK && each_once(t, ITEMS),
+          "parent afterwards");
     free(t);
     pool_destroy(p);
 }
@@ -144,7 +151,8 @@ static void test_quota(void) {
     CHECK(limit_of(root, "0::/a/b\n") == 3, "a parent's 2.5 CPUs: %d", limit_of(root, "0::/a/b\n"));
     CHECK(limit_of(root, "0::/c\n") == 1, "half a CPU: %d", limit_of(root, "0::/c\n"));
     CHECK(limit_of(root, "0::/none\n") == INT32_MAX, "no file: %d", limit_of(root, "0::/none\n"));
-    CHECK(limit_of(root, "4:memory:/x\n3:cpu,cpuacct:/job\n") == 4, "v1: %d", limit_of(root, "3:cpu,cpuacct:/job\n"));
+    CHECK(limit_of(root, "4:memory:/x\n3:cpu,cpuacct:/job\n") == 4, "v1: %d",
+          limit_of(root, "3:cpu,cpuacct:/job\n"));
     CHECK(limit_of(root, "3:cpuset:/job\n2:cpu:/free\n") == INT32_MAX, "v1 without quota");
     CHECK(limit_of(root, "nonsense\n") == INT32_MAX, "nonsense");
     char command[600];
@@ -164,12 +172,15 @@ static void test_defaults(void) {
     unsetenv("FA4_NUM_THREADS");
     pool *p;
     fa4_error err = {0};
-    CHECK(pool_create(0, &p, &err) == FA4_BAD_ARGUMENT && p == NULL && strstr(err.text, "threads") != NULL, "%s", err.text);
+    CHECK(pool_create(0, &p, &err) == FA4_BAD_ARGUMENT && p == NULL &&
+              strstr(err.text, "threads") != NULL,
+          "%s", err.text);
     pool_destroy(NULL);
 }
 
 int main(void) {
-    for (int32_t threads = 1; threads <= 5; threads++) test_every_item_once(threads);
+    for (int32_t threads = 1; threads <= 5; threads++)
+        test_every_item_once(threads);
     test_thread_limit();
     test_interrupt(1);
     test_interrupt(3);

@@ -1,4 +1,5 @@
-/* The CPU backend's face: open by instruction set, say what is supported, host memory, and the peak of the vector units. */
+/* The CPU backend's face: open by instruction set, say what is supported, host memory, and the peak
+ * of the vector units. */
 #include "cpu/cpu_run.h"
 
 #include <stdlib.h>
@@ -9,7 +10,8 @@ static cpu_backend_state *state_of(backend *b) {
     return (cpu_backend_state *)(void *)b;
 }
 
-static fa4_status open_cpu(const backend_env *env, const char *device, backend **out, fa4_error *err) {
+static fa4_status open_cpu(const backend_env *env, const char *device, backend **out,
+                           fa4_error *err) {
     const char *path;
     *out = NULL;
     (void)device; // There is one.
@@ -24,7 +26,8 @@ static fa4_status open_cpu(const backend_env *env, const char *device, backend *
 
 static void close_cpu(backend *b) {
     if (b == NULL) return;
-    for (int i = 0; i < CPU_MEMORIES; i++) free(state_of(b)->memory[i].data);
+    for (int i = 0; i < CPU_MEMORIES; i++)
+        free(state_of(b)->memory[i].data);
     free(b);
 }
 
@@ -44,23 +47,31 @@ static fa4_status supports(const backend *b, const fa4_plan *plan, fa4_error *er
     if (p->dtype != FA4_F32 && p->dtype != FA4_F16 && p->dtype != FA4_BF16)
         return error_set(err, FA4_UNSUPPORTED, "dtype: cpu runs f32, f16 and bf16");
     if (p->dim % 8 != 0 || p->dim > CPU_DIM_MAX || p->dim < 8)
-        return error_set(err, FA4_UNSUPPORTED, "dim: cpu runs multiples of 8 from 8 to %d, got %d", CPU_DIM_MAX, p->dim);
+        return error_set(err, FA4_UNSUPPORTED, "dim: cpu runs multiples of 8 from 8 to %d, got %d",
+                         CPU_DIM_MAX, p->dim);
     if (p->dim_v % 8 != 0 || p->dim_v > CPU_DIM_MAX || p->dim_v < 8)
-        return error_set(err, FA4_UNSUPPORTED, "dim_v: cpu runs multiples of 8 from 8 to %d, got %d", CPU_DIM_MAX, p->dim_v);
+        return error_set(err, FA4_UNSUPPORTED,
+                         "dim_v: cpu runs multiples of 8 from 8 to %d, got %d", CPU_DIM_MAX,
+                         p->dim_v);
     if (h->schedule.tile_keys != CPU_KEYS || h->schedule.tile_rows > CPU_ROWS_MAX)
-        return error_set(err, FA4_UNSUPPORTED, "tile: cpu runs up to %d rows by %d keys, got %d by %d", CPU_ROWS_MAX, CPU_KEYS,
-                         h->schedule.tile_rows, h->schedule.tile_keys);
+        return error_set(err, FA4_UNSUPPORTED,
+                         "tile: cpu runs up to %d rows by %d keys, got %d by %d", CPU_ROWS_MAX,
+                         CPU_KEYS, h->schedule.tile_rows, h->schedule.tile_keys);
     if (h->bit_tile_count > 0 && h->schedule.tile_rows > 128)
-        return error_set(err, FA4_UNSUPPORTED, "tile_rows: bit masks need tiles of 128 rows, got %d", h->schedule.tile_rows);
+        return error_set(err, FA4_UNSUPPORTED,
+                         "tile_rows: bit masks need tiles of 128 rows, got %d",
+                         h->schedule.tile_rows);
     return FA4_OK;
 }
 
 static fa4_status buffer_create(backend *b, int64_t bytes, void **buffer, fa4_error *err) {
     (void)b;
     *buffer = NULL;
-    if (bytes < 0 || bytes > INT64_MAX - 64) return error_set(err, FA4_BAD_ARGUMENT, "bytes: cannot be %lld", (long long)bytes);
+    if (bytes < 0 || bytes > INT64_MAX - 64)
+        return error_set(err, FA4_BAD_ARGUMENT, "bytes: cannot be %lld", (long long)bytes);
     *buffer = aligned_alloc(64, (size_t)cpu_round_up(bytes > 0 ? bytes : 1, 64));
-    if (*buffer == NULL) return error_set(err, FA4_NO_MEMORY, "cpu: no memory for %lld bytes", (long long)bytes);
+    if (*buffer == NULL)
+        return error_set(err, FA4_NO_MEMORY, "cpu: no memory for %lld bytes", (long long)bytes);
     return FA4_OK;
 }
 
@@ -69,22 +80,26 @@ static void buffer_destroy(backend *b, void *buffer) {
     free(buffer);
 }
 
-static fa4_status buffer_write(backend *b, void *buffer, int64_t offset, const void *host, int64_t bytes, fa4_error *err) {
+static fa4_status buffer_write(backend *b, void *buffer, int64_t offset, const void *host,
+                               int64_t bytes, fa4_error *err) {
     (void)b;
-    if (offset < 0 || bytes < 0) return error_set(err, FA4_BAD_ARGUMENT, "offset and bytes: expected 0 or more");
+    if (offset < 0 || bytes < 0)
+        return error_set(err, FA4_BAD_ARGUMENT, "offset and bytes: expected 0 or more");
     if (bytes > 0) memcpy((char *)buffer + offset, host, (size_t)bytes);
     return FA4_OK;
 }
 
-static fa4_status buffer_read(backend *b, const void *buffer, int64_t offset, void *host, int64_t bytes, fa4_error *err) {
+static fa4_status buffer_read(backend *b, const void *buffer, int64_t offset, void *host,
+                              int64_t bytes, fa4_error *err) {
     (void)b;
-    if (offset < 0 || bytes < 0) return error_set(err, FA4_BAD_ARGUMENT, "offset and bytes: expected 0 or more");
+    if (offset < 0 || bytes < 0)
+        return error_set(err, FA4_BAD_ARGUMENT, "offset and bytes: expected 0 or more");
     if (bytes > 0) memcpy(host, (const char *)buffer + offset, (size_t)bytes);
     return FA4_OK;
 }
 
-static fa4_status run(backend *b, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report, fa4_counters *per_head,
-                      fa4_error *err) {
+static fa4_status run(backend *b, const fa4_plan *plan, const fa4_tensors *tensors,
+                      fa4_report *report, fa4_counters *per_head, fa4_error *err) {
     return cpu_run(state_of(b), plan, tensors, report, per_head, err);
 }
 
@@ -126,7 +141,8 @@ static double seconds(void) {
 }
 
 /* The best of several short runs: noise only ever slows one down. */
-static fa4_status best_gflops(pool *workers, int32_t threads, burn_function burn, double *gflops, fa4_error *err) {
+static fa4_status best_gflops(pool *workers, int32_t threads, burn_function burn, double *gflops,
+                              fa4_error *err) {
     peak_state state = {burn, 0.0};
     *gflops = 0.0;
     for (int i = 0; i < PEAK_REPEATS; i++) {
@@ -138,11 +154,13 @@ static fa4_status best_gflops(pool *workers, int32_t threads, burn_function burn
     return FA4_OK;
 }
 
-fa4_status cpu_peak(pool *workers, int32_t threads, const char *path, double *gflops_f32, double *gflops_bf16, fa4_error *err) {
+fa4_status cpu_peak(pool *workers, int32_t threads, const char *path, double *gflops_f32,
+                    double *gflops_bf16, fa4_error *err) {
     const char *chosen;
     FA4_TRY(cpu_choose_path(path, &chosen, err));
     const cpu_kernel *kernel = cpu_kernel_find(chosen);
-    int32_t count = threads < 1 || threads > pool_threads(workers) ? pool_threads(workers) : threads;
+    int32_t count =
+        threads < 1 || threads > pool_threads(workers) ? pool_threads(workers) : threads;
     FA4_TRY(best_gflops(workers, count, kernel->burn_f32, gflops_f32, err));
     if (gflops_bf16 == NULL) return FA4_OK;
     *gflops_bf16 = 0.0;

@@ -1,6 +1,6 @@
 /*
- * What the CPU backend's files share: the job that all workers read, a worker's scratch memory, and the table of functions
- * that each instruction set provides by including tile_template.h.
+ * What the CPU backend's files share: the job that all workers read, a worker's scratch memory, and
+ * the table of functions that each instruction set provides by including tile_template.h.
  *
  * Packed key block:   [panel][dim][panel keys]    words; float, or a pair of bf16 neighbours in dim
  * Packed value block: [panel][key][panel dims]    words; float, or a pair of bf16 neighbours in key
@@ -30,7 +30,8 @@ typedef struct cpu_source {
     int32_t dim;
 } cpu_source;
 
-/* Column bounds of values, to keep outputs inside them; floats [0, room) least, [room, 2 room) largest. */
+/* Column bounds of values, to keep outputs inside them; floats [0, room) least, [room, 2 room)
+ * largest. */
 typedef struct cpu_packed {
     void *k;
     void *v;
@@ -45,21 +46,23 @@ typedef struct cpu_job {
     const fa4_plan *plan;
     const fa4_tensors *tensors;
     const volatile int32_t *interrupt;
-    int32_t pairs;       /* 1: bf16 pairs are multiplied, P is stored as bf16 */
-    int32_t words;       /* of one key or query row in packed form */
-    int32_t dim_v_room;  /* dim_v rounded up to whole vectors */
+    int32_t pairs;            /* 1: bf16 pairs are multiplied, P is stored as bf16 */
+    int32_t words;            /* of one key or query row in packed form */
+    int32_t dim_v_room;       /* dim_v rounded up to whole vectors */
     int64_t k_bytes, v_bytes; /* of one packed block */
-    int64_t blocks;      /* key blocks of one head */
-    cpu_packed shared;   /* all blocks of all key heads; k NULL: each worker packs for itself */
-    char *partials;      /* split keys: one cpu_partial per (tile, split) */
+    int64_t blocks;           /* key blocks of one head */
+    cpu_packed shared; /* all blocks of all key heads; k NULL: each worker packs for itself */
+    char *partials;    /* split keys: one cpu_partial per (tile, split) */
     int64_t partial_bytes;
-    float scale_log2;    /* of what the score buffer holds; 1 with a soft cap */
-    float cap_in, cap_out; /* soft cap: score -> cap_out * tanh(cap_in * score), log2 units; cap_out 0 = off */
+    float scale_log2;      /* of what the score buffer holds; 1 with a soft cap */
+    float cap_in, cap_out; /* soft cap: score -> cap_out * tanh(cap_in * score), log2 units; cap_out
+                              0 = off */
     float threshold;
-    float sum_limit;     /* max-free: a larger sum of weights takes the fix-up */
+    float sum_limit; /* max-free: a larger sum of weights takes the fix-up */
     int32_t max_free, whole_units;
     _Alignas(64) float exact[CPU_TERMS * CPU_LANES]; /* [term][lane] */
-    _Alignas(64) float split[CPU_TERMS * CPU_LANES]; /* the same with the cubic in the chosen lanes */
+    _Alignas(
+        64) float split[CPU_TERMS * CPU_LANES]; /* the same with the cubic in the chosen lanes */
 } cpu_job;
 
 /* Running state of a tile's rows. */
@@ -77,11 +80,11 @@ typedef struct cpu_partial {
 } cpu_partial;
 
 typedef struct cpu_scratch {
-    float *q;  /* [row][words] */
-    float *s;  /* [row][128] scores, then weights in place */
-    cpu_partial *part; /* and o */
-    float *o;  /* [row][dim_v_room] */
-    cpu_packed packed; /* one block, when nothing is shared */
+    float *q;               /* [row][words] */
+    float *s;               /* [row][128] scores, then weights in place */
+    cpu_partial *part;      /* and o */
+    float *o;               /* [row][dim_v_room] */
+    cpu_packed packed;      /* one block, when nothing is shared */
     fa4_counters *counters; /* per plan head */
 } cpu_scratch;
 
@@ -92,11 +95,13 @@ struct cpu_kernel {
     int32_t panel;     /* columns of the micro kernel */
     int32_t pairs;     /* 1: has bf16 pair products */
     void (*pack_k)(const cpu_job *job, const cpu_source *source, void *out);
-    void (*pack_v)(const cpu_job *job, const cpu_source *source, void *out, float *bounds, uint8_t *special);
+    void (*pack_v)(const cpu_job *job, const cpu_source *source, void *out, float *bounds,
+                   uint8_t *special);
     void (*tile)(const cpu_job *job, const fa4_task *task, cpu_scratch *scratch);
     /* Joins the parts of (batch, head, tile) in order and stores the result. */
     void (*join)(const cpu_job *job, const fa4_task *task, cpu_scratch *scratch);
-    /* Multiply-adds: runs `rounds` of a loop without memory and returns how many floating-point operations that were. */
+    /* Multiply-adds: runs `rounds` of a loop without memory and returns how many floating-point
+     * operations that were. */
     double (*burn_f32)(int64_t rounds, volatile float *sink);
     double (*burn_bf16)(int64_t rounds, volatile float *sink);
 };
@@ -121,7 +126,9 @@ static inline int32_t cpu_block_keys(const fa4_plan_header *h, int64_t kb) {
 static inline int64_t cpu_tile_index(const fa4_plan_header *h, const fa4_task *task) {
     return ((int64_t)task->batch * h->heads + task->head) * h->tiles_per_head + task->tile;
 }
-void cpu_source_of_k(const cpu_job *job, int64_t batch, int64_t head_kv, int64_t kb, cpu_source *source);
-void cpu_source_of_v(const cpu_job *job, int64_t batch, int64_t head_kv, int64_t kb, cpu_source *source);
+void cpu_source_of_k(const cpu_job *job, int64_t batch, int64_t head_kv, int64_t kb,
+                     cpu_source *source);
+void cpu_source_of_v(const cpu_job *job, int64_t batch, int64_t head_kv, int64_t kb,
+                     cpu_source *source);
 
 #endif

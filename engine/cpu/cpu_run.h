@@ -18,7 +18,7 @@ typedef struct cpu_backend_state {
     cpu_memory memory[CPU_MEMORIES];
 } cpu_backend_state;
 
-fa4_status cpu_run(cpu_backend_state *state, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
-                   fa4_counters *per_head, fa4_error *err);
+fa4_status cpu_run(cpu_backend_state *state, const fa4_plan *plan, const fa4_tensors *tensors,
+                   fa4_report *report, fa4_counters *per_head, fa4_error *err);
 
 #endif

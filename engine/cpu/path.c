@@ -1,4 +1,5 @@
-/* Which instruction sets this CPU and operating system have, which one to use, and what the CPU calls itself. */
+/* Which instruction sets this CPU and operating system have, which one to use, and what the CPU
+ * calls itself. */
 #include "cpu/cpu_internal.h"
 
 #include <stdbool.h>
@@ -24,7 +25,8 @@ static const path_entry paths[PATHS] = {
 };
 
 #if defined(__x86_64__)
-/* These two are asked of the CPU itself: not every compiler's table knows their names. Their registers are AVX's and AVX-512's. */
+/* These two are asked of the CPU itself: not every compiler's table knows their names. Their
+ * registers are AVX's and AVX-512's. */
 static bool has_f16c(void) {
     unsigned int a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
@@ -39,7 +41,8 @@ static bool has_bf16(void) {
 static const cpu_kernel *kernel_if_present(const char *name) {
     if (strcmp(name, "scalar") == 0) return &cpu_kernel_scalar;
 #if defined(__x86_64__)
-    __builtin_cpu_init(); // The compiler's table: it also asks the operating system for the registers.
+    __builtin_cpu_init(); // The compiler's table: it also asks the operating system for the
+                          // registers.
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -50,8 +53,9 @@ static const cpu_kernel *kernel_if_present(const char *name) {
     return NULL;
 }
 
-/* A product of 16 bf16 pairs takes two cycles on Sapphire Rapids (89 against 178 GFLOP/s of float32 FMA, measured on one core),
-   so that bf16 is faster there as float32; on Zen 4 it does twice the work of an FMA in the same time. */
+/* A product of 16 bf16 pairs takes two cycles on Sapphire Rapids (89 against 178 GFLOP/s of float32
+   FMA, measured on one core), so that bf16 is faster there as float32; on Zen 4 it does twice the
+   work of an FMA in the same time. */
 static bool pairs_pay(void) {
 #if defined(__x86_64__)
     return __builtin_cpu_is("amd");
@@ -92,10 +96,12 @@ fa4_status cpu_choose_path(const char *forced, const char **path, fa4_error *err
         if (forced == NULL || *forced == '\0') continue;
         char usable[64];
         cpu_usable_paths(usable, sizeof usable);
-        return error_set(err, FA4_NO_DEVICE, "cpu: instruction set %s needs %s, which this CPU lacks; usable here: %s", forced,
-                         entry->needs, usable);
+        return error_set(err, FA4_NO_DEVICE,
+                         "cpu: instruction set %s needs %s, which this CPU lacks; usable here: %s",
+                         forced, entry->needs, usable);
     }
-    return error_set(err, FA4_BAD_ARGUMENT, "cpu: expected scalar, avx2, avx512 or avx512_bf16, got %s", forced);
+    return error_set(err, FA4_BAD_ARGUMENT,
+                     "cpu: expected scalar, avx2, avx512 or avx512_bf16, got %s", forced);
 }
 
 void cpu_model(char *text, size_t bytes) {
@@ -105,12 +111,14 @@ void cpu_model(char *text, size_t bytes) {
     unsigned int words[12], most = __get_cpuid_max(0x80000000u, NULL);
     if (most < 0x80000004u) return;
     for (unsigned int i = 0; i < 3; i++)
-        __get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3]);
+        __get_cpuid(0x80000002u + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
+                    &words[4 * i + 3]);
     memcpy(name, words, sizeof words);
     const char *start = name + strspn(name, " ");
     snprintf(text, bytes, "%s", start);
     size_t length = strlen(text);
-    while (length > 0 && text[length - 1] == ' ') text[--length] = '\0';
+    while (length > 0 && text[length - 1] == ' ')
+        text[--length] = '\0';
 #elif defined(__aarch64__)
     snprintf(text, bytes, "AArch64");
 #endif

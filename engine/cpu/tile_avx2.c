@@ -96,20 +96,25 @@ static inline vf v_round_f16(vf x) {
     return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 static inline vf v_round_bf16(vf x) {
-    __m256i u = _mm256_castps_si256(x), last = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    __m256i u = _mm256_castps_si256(x),
+            last = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
     __m256i up = _mm256_add_epi32(u, _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff)));
     vf rounded = _mm256_castsi256_ps(_mm256_and_si256(up, _mm256_set1_epi32(-65536)));
     return _mm256_blendv_ps(rounded, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
 static inline void v_store_bf16(void *p, vf x) {
     __m256i u = _mm256_srli_epi32(_mm256_castps_si256(v_round_bf16(x)), 16);
-    __m256i quiet = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)); // The cut payload must not leave infinity.
+    __m256i quiet = _mm256_castps_si256(
+        _mm256_cmp_ps(x, x, _CMP_UNORD_Q)); // The cut payload must not leave infinity.
     u = _mm256_or_si256(u, _mm256_and_si256(quiet, _mm256_set1_epi32(0x40)));
-    _mm_storeu_si128(p, _mm_packus_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1)));
+    _mm_storeu_si128(p,
+                     _mm_packus_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1)));
 }
-static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride, int n) {
+static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride,
+                               int n) {
     vf a[8], b[8];
-    for (int i = 0; i < 8; i++) a[i] = v_load(from + (size_t)i * from_stride);
+    for (int i = 0; i < 8; i++)
+        a[i] = v_load(from + (size_t)i * from_stride);
     for (int i = 0; i < 8; i += 2) {
         b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
         b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
@@ -124,7 +129,8 @@ static inline void v_transpose(const float *from, size_t from_stride, float *to,
         b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
         b[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
     }
-    for (int i = 0; i < n; i++) v_store(to + (size_t)i * to_stride, b[i]);
+    for (int i = 0; i < n; i++)
+        v_store(to + (size_t)i * to_stride, b[i]);
 }
 
 #include "cpu/vector_no_pairs.h"

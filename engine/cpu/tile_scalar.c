@@ -1,4 +1,5 @@
-/* The portable path: four floats at a time in the compiler's generic vectors, no instruction set assumed. */
+/* The portable path: four floats at a time in the compiler's generic vectors, no instruction set
+ * assumed. */
 #include "core/half.h"
 
 #include <stdint.h>
@@ -85,7 +86,8 @@ static inline vf v_fraction(vf x) {
 }
 static inline vf v_scale(vf p, vf x) {
     vf magic = v_set1(12582912.0f);
-    vu exponent = (vu)(v_floor(x) + magic) << 23; // The shift leaves the whole number's low nine bits.
+    vu exponent = (vu)(v_floor(x) + magic)
+                  << 23; // The shift leaves the whole number's low nine bits.
     vf y = (vf)((vu)p + exponent);
     y = v_choose(x < -126.0f, v_set1(0.0f), y);
     return v_choose(x == x, y, x);
@@ -93,24 +95,29 @@ static inline vf v_scale(vf p, vf x) {
 static inline vf v_load_f16(const void *p) {
     uint16_t h[4];
     memcpy(h, p, sizeof h);
-    return (vf){half_f16_to_float(h[0]), half_f16_to_float(h[1]), half_f16_to_float(h[2]), half_f16_to_float(h[3])};
+    return (vf){half_f16_to_float(h[0]), half_f16_to_float(h[1]), half_f16_to_float(h[2]),
+                half_f16_to_float(h[3])};
 }
 static inline vf v_load_bf16(const void *p) {
     uint16_t h[4];
     memcpy(h, p, sizeof h);
-    return (vf){half_bf16_to_float(h[0]), half_bf16_to_float(h[1]), half_bf16_to_float(h[2]), half_bf16_to_float(h[3])};
+    return (vf){half_bf16_to_float(h[0]), half_bf16_to_float(h[1]), half_bf16_to_float(h[2]),
+                half_bf16_to_float(h[3])};
 }
 static inline void v_store_f16(void *p, vf x) {
     uint16_t h[4];
-    for (int i = 0; i < 4; i++) h[i] = half_f16_from_float(x[i]);
+    for (int i = 0; i < 4; i++)
+        h[i] = half_f16_from_float(x[i]);
     memcpy(p, h, sizeof h);
 }
 static inline void v_store_bf16(void *p, vf x) {
     uint16_t h[4];
-    for (int i = 0; i < 4; i++) h[i] = half_bf16_from_float(x[i]);
+    for (int i = 0; i < 4; i++)
+        h[i] = half_bf16_from_float(x[i]);
     memcpy(p, h, sizeof h);
 }
-/* Rounds a weight, 0 or more, to f16 by adding and taking away a number whose last place is that of the result. */
+/* Rounds a weight, 0 or more, to f16 by adding and taking away a number whose last place is that of
+ * the result. */
 static inline vf v_round_f16(vf x) {
     vf largest = v_max(v_set1(0x1p-14f), x);
     vf unit = (vf)(((vu)largest & 0x7f800000u) + (13u << 23));
@@ -122,9 +129,11 @@ static inline vf v_round_bf16(vf x) {
     vu u = (vu)x, rounded = (u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u;
     return v_choose(x == x, (vf)rounded, x);
 }
-static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride, int n) {
+static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride,
+                               int n) {
     for (int c = 0; c < n; c++)
-        for (size_t r = 0; r < V_LANES; r++) to[(size_t)c * to_stride + r] = from[r * from_stride + (size_t)c];
+        for (size_t r = 0; r < V_LANES; r++)
+            to[(size_t)c * to_stride + r] = from[r * from_stride + (size_t)c];
 }
 
 #include "cpu/vector_no_pairs.h"

@@ -1,6 +1,7 @@
 /*
- * The online softmax of one key block: the delayed reference (or none after a tile's first block), 2^x, row sums, and P rounded
- * for the second product. Counts what it decides. `kind` is how P is stored, a constant wherever it is used.
+ * The online softmax of one key block: the delayed reference (or none after a tile's first block),
+ * 2^x, row sums, and P rounded for the second product. Counts what it decides. `kind` is how P is
+ * stored, a constant wherever it is used.
  */
 typedef enum weight_kind { WEIGHT_F32, WEIGHT_F16, WEIGHT_BF16, WEIGHT_PAIRS } weight_kind;
 
@@ -10,9 +11,9 @@ typedef struct tile_state {
     cpu_scratch *scratch;
     cpu_rows *rows;
     int32_t row_count, groups;
-    bool first;      /* the tile's first visited block */
-    bool fixed_up;   /* a row of this block needed a max-free fix-up */
-    uint32_t moved;  /* bit w: a row of warp w moved its reference in this block */
+    bool first;     /* the tile's first visited block */
+    bool fixed_up;  /* a row of this block needed a max-free fix-up */
+    uint32_t moved; /* bit w: a row of warp w moved its reference in this block */
     float p_max, exponent_max;
     block_view view;
 } tile_state;
@@ -21,29 +22,36 @@ typedef struct weights {
     float sum, largest;
 } weights;
 
-/* 2^x: the fraction's polynomial, coefficients by lane, times 2^floor(x). NaN stays NaN; below -126 it is 0, so that no
-   subnormal number slows the second product; from 128 on it is infinite. */
+/* 2^x: the fraction's polynomial, coefficients by lane, times 2^floor(x). NaN stays NaN; below -126
+   it is 0, so that no subnormal number slows the second product; from 128 on it is infinite. */
 static inline __attribute__((always_inline)) vf exp2_lanes(vf x, const float *table) {
     x = v_clamp_exponent(x);
     vf f = v_fraction(x), p = v_load(table);
 #pragma GCC unroll 8
-    for (int term = 1; term < CPU_TERMS; term++) p = v_fma(p, f, v_load(table + term * CPU_LANES));
+    for (int term = 1; term < CPU_TERMS; term++)
+        p = v_fma(p, f, v_load(table + term * CPU_LANES));
     return v_scale(p, x);
 }
 
-static inline __attribute__((always_inline)) void store_weights(vf p, float *row, int32_t column, const weight_kind kind) {
+static inline __attribute__((always_inline)) void store_weights(vf p, float *row, int32_t column,
+                                                                const weight_kind kind) {
     if (kind == WEIGHT_F32) v_store(row + column, p);
     if (kind == WEIGHT_F16) v_store(row + column, v_round_f16(p));
     if (kind == WEIGHT_BF16) v_store(row + column, v_round_bf16(p));
-    if (kind == WEIGHT_PAIRS) v_store_pairs((char *)row + 2 * column, p); // Trails the scores that are read.
+    if (kind == WEIGHT_PAIRS)
+        v_store_pairs((char *)row + 2 * column, p); // Trails the scores that are read.
 }
 
-/* P of columns [c0, c1) of a row: from scores s to out (which may be s), relative to reference_log2. */
-static inline __attribute__((always_inline)) weights weigh(const tile_state *t, const float *s, float *out, int32_t c0, int32_t c1,
-                                                           float reference_log2, const weight_kind kind) {
+/* P of columns [c0, c1) of a row: from scores s to out (which may be s), relative to
+ * reference_log2. */
+static inline __attribute__((always_inline)) weights weigh(const tile_state *t, const float *s,
+                                                           float *out, int32_t c0, int32_t c1,
+                                                           float reference_log2,
+                                                           const weight_kind kind) {
     const cpu_job *job = t->job;
     const fa4_schedule *schedule = &job->plan->header.schedule;
-    vf scale = v_set1(job->scale_log2), shift = v_set1(-reference_log2), sum = v_set1(0.0f), largest = v_set1(0.0f);
+    vf scale = v_set1(job->scale_log2), shift = v_set1(-reference_log2), sum = v_set1(0.0f),
+       largest = v_set1(0.0f);
     for (int32_t c = c0; c < c1; c += CPU_LANES) {
         int32_t fragment = c / 32;
         bool split = !t->view.partial && fragment >= schedule->exp2_first_fragment && fragment != 3;
@@ -65,8 +73,10 @@ static float largest_score(const float *s, int32_t c0, int32_t c1) {
     for (int32_t c = c0; c < c1; c += CPU_LANES)
         for (int32_t i = 0; i < CPU_LANES; i += LANES) {
             vf x = v_load(s + c + i);
-            if ((i / LANES + c / CPU_LANES) % 2) a = v_max(x, a);
-            else b = v_max(x, b);
+            if ((i / LANES + c / CPU_LANES) % 2)
+                a = v_max(x, a);
+            else
+                b = v_max(x, b);
         }
     return v_largest(v_max(a, b));
 }
@@ -81,7 +91,8 @@ static void scale_row(tile_state *t, int32_t row, float exponent) {
     size_t room = (size_t)t->job->dim_v_room;
     float *o = t->scratch->o + (size_t)row * room;
     vf f = v_set1(factor);
-    for (size_t c = 0; c < room; c += LANES) v_store(o + c, v_mul(v_load(o + c), f));
+    for (size_t c = 0; c < room; c += LANES)
+        v_store(o + c, v_mul(v_load(o + c), f));
     t->rows->sum[row] *= factor;
 }
 
@@ -95,7 +106,8 @@ static void count_move(tile_state *t, int32_t row) {
     t->moved |= 1u << (row / 32);
 }
 
-/* Decides the reference of a row whose block maximum is m, and moves the gathered sums when it changes. */
+/* Decides the reference of a row whose block maximum is m, and moves the gathered sums when it
+ * changes. */
 static void choose_reference(tile_state *t, int32_t row, float m) {
     const cpu_job *job = t->job;
     cpu_rows *rows = t->rows;
@@ -127,18 +139,23 @@ static inline void gather(tile_state *t, int32_t row, weights w) {
     if (w.largest > t->p_max) t->p_max = w.largest;
 }
 
-static inline __attribute__((always_inline)) void ordinary_step(tile_state *t, int32_t row, float *s, int32_t c0, int32_t c1,
+static inline __attribute__((always_inline)) void ordinary_step(tile_state *t, int32_t row,
+                                                                float *s, int32_t c0, int32_t c1,
                                                                 const weight_kind kind) {
     float m = largest_score(s, c0, c1);
     choose_reference(t, row, m);
-    float reference = t->rows->reference[row], log2 = reference == -INFINITY ? 0.0f : t->rows->reference_log2[row];
-    float exponent = t->job->whole_units ? m * t->job->scale_log2 - log2 : (m - reference) * t->job->scale_log2;
+    float reference = t->rows->reference[row],
+          log2 = reference == -INFINITY ? 0.0f : t->rows->reference_log2[row];
+    float exponent =
+        t->job->whole_units ? m * t->job->scale_log2 - log2 : (m - reference) * t->job->scale_log2;
     if (exponent > t->exponent_max) t->exponent_max = exponent;
     gather(t, row, weigh(t, s, s, c0, c1, log2, kind));
 }
 
-/* Weights of a row whose sum passed the limit, redone or shifted so that the largest lies in [1, 2). */
-static weights fix_up(tile_state *t, int32_t row, const float *s, float *p, int32_t c0, int32_t c1, weights w) {
+/* Weights of a row whose sum passed the limit, redone or shifted so that the largest lies in [1,
+ * 2). */
+static weights fix_up(tile_state *t, int32_t row, const float *s, float *p, int32_t c0, int32_t c1,
+                      weights w) {
     cpu_rows *rows = t->rows;
     t->fixed_up = true;
     float old = rows->reference_log2[row];
@@ -154,14 +171,16 @@ static weights fix_up(tile_state *t, int32_t row, const float *s, float *p, int3
     int shift = ilogbf(w.largest);
     if (shift <= 0) return w; // Many weights below 2: they fit as they are.
     vf factor = v_set1(power((float)-shift));
-    for (int32_t c = c0; c < c1; c += LANES) v_store(p + c, v_mul(v_load(p + c), factor));
+    for (int32_t c = c0; c < c1; c += LANES)
+        v_store(p + c, v_mul(v_load(p + c), factor));
     scale_row(t, row, (float)-shift);
     rows->reference[row] = rows->reference_log2[row] = old + (float)shift;
     count_move(t, row);
     return (weights){w.sum * power((float)-shift), w.largest * power((float)-shift)};
 }
 
-static inline __attribute__((always_inline)) void max_free_step(tile_state *t, int32_t row, float *s, int32_t c0, int32_t c1,
+static inline __attribute__((always_inline)) void max_free_step(tile_state *t, int32_t row,
+                                                                float *s, int32_t c0, int32_t c1,
                                                                 const weight_kind kind) {
     if (t->first || t->rows->reference[row] == -INFINITY) {
         ordinary_step(t, row, s, c0, c1, kind);
@@ -169,22 +188,29 @@ static inline __attribute__((always_inline)) void max_free_step(tile_state *t, i
     }
     _Alignas(64) float p[CPU_KEYS];
     weights w = weigh(t, s, p, c0, c1, t->rows->reference_log2[row], WEIGHT_F32);
-    if (!(w.sum <= t->job->sum_limit)) w = fix_up(t, row, s, p, c0, c1, w);
-    else if (w.largest > 1.0f) t->scratch->counters[t->task->head].spared_rows++;
-    for (int32_t c = c0; c < c1; c += LANES) store_weights(v_load(p + c), s, c, kind);
+    if (!(w.sum <= t->job->sum_limit))
+        w = fix_up(t, row, s, p, c0, c1, w);
+    else if (w.largest > 1.0f)
+        t->scratch->counters[t->task->head].spared_rows++;
+    for (int32_t c = c0; c < c1; c += LANES)
+        store_weights(v_load(p + c), s, c, kind);
     gather(t, row, w);
 }
 
-/* score -> cap_out * tanh(cap_in * score), in log2 units. Near 0 a series: there 1 - 2 / (1 + e^2x) has lost its digits. */
+/* score -> cap_out * tanh(cap_in * score), in log2 units. Near 0 a series: there 1 - 2 / (1 + e^2x)
+ * has lost its digits. */
 static void cap_row(const cpu_job *job, float *s, int32_t c0, int32_t c1) {
-    static const float series[6] = {1.0f, -0.33333333f, 0.13333333f, -0.053968254f, 0.021869489f, -0.0088632355f};
+    static const float series[6] = {1.0f,          -0.33333333f, 0.13333333f,
+                                    -0.053968254f, 0.021869489f, -0.0088632355f};
     vf in = v_set1(job->cap_in), out = v_set1(job->cap_out), one = v_set1(1.0f);
     for (int32_t c = c0; c < c1; c += LANES) {
         vf x = v_mul(v_load(s + c), in), magnitude = v_abs(x), z = v_mul(x, x);
-        vf e = exp2_lanes(v_mul(magnitude, v_set1(2.8853900817779268f)), job->exact + c % CPU_LANES);
+        vf e =
+            exp2_lanes(v_mul(magnitude, v_set1(2.8853900817779268f)), job->exact + c % CPU_LANES);
         vf far = v_sub(one, v_div(v_set1(2.0f), v_add(one, e)));
         vf near = v_set1(series[5]);
-        for (int i = 4; i >= 0; i--) near = v_fma(near, z, v_set1(series[i]));
+        for (int i = 4; i >= 0; i--)
+            near = v_fma(near, z, v_set1(series[i]));
         vf y = v_select_less(magnitude, v_set1(0.25f), v_mul(near, x), v_copy_sign(far, x));
         v_store(s + c, v_mul(y, out));
     }
@@ -200,11 +226,14 @@ static void hide_row(const block_view *view, int32_t row, float *s, int32_t c0, 
 
 static void zero_weights(float *s, int32_t c0, int32_t c1, const weight_kind kind) {
     if (c0 >= c1) return;
-    if (kind == WEIGHT_PAIRS) memset((char *)s + 2 * c0, 0, (size_t)(c1 - c0) * 2);
-    else memset(s + c0, 0, (size_t)(c1 - c0) * 4);
+    if (kind == WEIGHT_PAIRS)
+        memset((char *)s + 2 * c0, 0, (size_t)(c1 - c0) * 2);
+    else
+        memset(s + c0, 0, (size_t)(c1 - c0) * 4);
 }
 
-static inline __attribute__((always_inline)) void softmax_rows(tile_state *t, const weight_kind kind) {
+static inline __attribute__((always_inline)) void softmax_rows(tile_state *t,
+                                                               const weight_kind kind) {
     const cpu_job *job = t->job;
     for (int32_t row = 0; row < t->row_count; row++) {
         float *s = t->scratch->s + (size_t)row * CPU_KEYS;
@@ -216,8 +245,10 @@ static inline __attribute__((always_inline)) void softmax_rows(tile_state *t, co
         if (c0 < c1) {
             if (job->cap_out > 0) cap_row(job, s, c0, c1);
             if (t->view.partial) hide_row(&t->view, row, s, c0, c1);
-            if (job->max_free) max_free_step(t, row, s, c0, c1, kind);
-            else ordinary_step(t, row, s, c0, c1, kind);
+            if (job->max_free)
+                max_free_step(t, row, s, c0, c1, kind);
+            else
+                ordinary_step(t, row, s, c0, c1, kind);
         }
         if (!t->view.partial) continue;
         int32_t lo = t->view.group_lo[row / ROW_GROUP], hi = t->view.group_hi[row / ROW_GROUP];
@@ -231,10 +262,14 @@ static void softmax_block(tile_state *t) {
     int32_t dtype = job->plan->header.problem.dtype;
     t->fixed_up = false;
     t->moved = 0;
-    if (job->pairs) softmax_rows(t, V_HAS_DOT2 ? WEIGHT_PAIRS : WEIGHT_BF16);
-    else if (dtype == FA4_F16) softmax_rows(t, WEIGHT_F16);
-    else if (dtype == FA4_BF16) softmax_rows(t, WEIGHT_BF16);
-    else softmax_rows(t, WEIGHT_F32);
+    if (job->pairs)
+        softmax_rows(t, V_HAS_DOT2 ? WEIGHT_PAIRS : WEIGHT_BF16);
+    else if (dtype == FA4_F16)
+        softmax_rows(t, WEIGHT_F16);
+    else if (dtype == FA4_BF16)
+        softmax_rows(t, WEIGHT_BF16);
+    else
+        softmax_rows(t, WEIGHT_F32);
     fa4_counters *counters = &t->scratch->counters[t->task->head];
     counters->rescaled_warps += __builtin_popcount(t->moved);
     counters->max_fixups += t->fixed_up;

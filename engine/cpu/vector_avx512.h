@@ -74,7 +74,8 @@ static inline vf v_fraction(vf x) {
     return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); // 0 for infinities.
 }
 static inline vf v_scale(vf p, vf x) {
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), p, x);
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), p,
+                                  x);
 }
 static inline vf v_load_f16(const void *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(p));
@@ -89,20 +90,24 @@ static inline vf v_round_f16(vf x) {
     return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 static inline vf v_round_bf16(vf x) {
-    __m512i u = _mm512_castps_si512(x), last = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    __m512i u = _mm512_castps_si512(x),
+            last = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
     __m512i up = _mm512_add_epi32(u, _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff)));
     vf rounded = _mm512_castsi512_ps(_mm512_and_si512(up, _mm512_set1_epi32(-65536)));
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), rounded, x);
 }
 static inline void v_store_bf16(void *p, vf x) {
     __m512i u = _mm512_srli_epi32(_mm512_castps_si512(v_round_bf16(x)), 16);
-    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); // The cut payload must not leave infinity.
+    __mmask16 nan =
+        _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); // The cut payload must not leave infinity.
     u = _mm512_mask_or_epi32(u, nan, u, _mm512_set1_epi32(0x40));
     _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(u));
 }
-static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride, int n) {
+static inline void v_transpose(const float *from, size_t from_stride, float *to, size_t to_stride,
+                               int n) {
     vf a[16], b[16];
-    for (int i = 0; i < 16; i++) a[i] = v_load(from + (size_t)i * from_stride);
+    for (int i = 0; i < 16; i++)
+        a[i] = v_load(from + (size_t)i * from_stride);
     for (int i = 0; i < 16; i += 2) {
         b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
         b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
@@ -113,7 +118,8 @@ static inline void v_transpose(const float *from, size_t from_stride, float *to,
         a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
         a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xee);
     }
-    for (int i = 0; i < 4; i++) { // a[4 j + i]: columns i, i + 4, i + 8, i + 12 of rows 4 j .. 4 j + 3.
+    for (int i = 0; i < 4;
+         i++) { // a[4 j + i]: columns i, i + 4, i + 8, i + 12 of rows 4 j .. 4 j + 3.
         b[i] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88);
         b[i + 4] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
         b[i + 8] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
@@ -125,7 +131,8 @@ static inline void v_transpose(const float *from, size_t from_stride, float *to,
         a[i + 4] = _mm512_shuffle_f32x4(b[i + 8], b[i + 12], 0x88);
         a[i + 12] = _mm512_shuffle_f32x4(b[i + 8], b[i + 12], 0xdd);
     }
-    for (int i = 0; i < n; i++) v_store(to + (size_t)i * to_stride, a[i]);
+    for (int i = 0; i < n; i++)
+        v_store(to + (size_t)i * to_stride, a[i]);
 }
 
 #endif

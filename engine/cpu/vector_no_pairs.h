@@ -1,4 +1,5 @@
-/* Stand-ins where no instruction multiplies pairs of bf16: the template names these functions, and never calls them. */
+/* Stand-ins where no instruction multiplies pairs of bf16: the template names these functions, and
+ * never calls them. */
 #ifndef FA4_CPU_VECTOR_NO_PAIRS_H
 #define FA4_CPU_VECTOR_NO_PAIRS_H
 

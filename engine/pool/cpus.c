@@ -1,4 +1,5 @@
-/* How many CPUs this process may use: the affinity mask, then the quota of its cgroup (v2 or v1) and of every parent. */
+/* How many CPUs this process may use: the affinity mask, then the quota of its cgroup (v2 or v1)
+ * and of every parent. */
 #include "pool/pool.h"
 #include "pool/pool_internal.h"
 
@@ -16,7 +17,8 @@ static int32_t affinity_cpus(void) {
         cpu_set_t *set = CPU_ALLOC(cpus);
         if (set == NULL) break;
         size_t bytes = CPU_ALLOC_SIZE(cpus);
-        int failed = sched_getaffinity(0, bytes, set); // Fails while the set is smaller than the kernel's.
+        int failed =
+            sched_getaffinity(0, bytes, set); // Fails while the set is smaller than the kernel's.
         int32_t count = failed ? 0 : CPU_COUNT_S(bytes, set);
         CPU_FREE(set);
         if (!failed) return count;
@@ -47,16 +49,19 @@ static int32_t folder_limit(const char *root, const char *folder, int version) {
     char line[LINE_BYTES], other[LINE_BYTES];
     if (version == 2) {
         long long quota, period;
-        if (!read_line(root, folder, "cpu.max", line) || sscanf(line, "%lld %lld", &quota, &period) != 2)
+        if (!read_line(root, folder, "cpu.max", line) ||
+            sscanf(line, "%lld %lld", &quota, &period) != 2)
             return INT32_MAX; // Absent, or "max 100000".
         return quota_cpus(quota, period);
     }
-    if (!read_line(root, folder, "cpu.cfs_quota_us", line) || !read_line(root, folder, "cpu.cfs_period_us", other))
+    if (!read_line(root, folder, "cpu.cfs_quota_us", line) ||
+        !read_line(root, folder, "cpu.cfs_period_us", other))
         return INT32_MAX;
     return quota_cpus(atoll(line), atoll(other));
 }
 
-/* The smallest limit from `folder` up to the root. In a container the folder may be absent: then only the root counts. */
+/* The smallest limit from `folder` up to the root. In a container the folder may be absent: then
+ * only the root counts. */
 static int32_t chain_limit(const char *root, char *folder, int version) {
     int32_t limit = INT32_MAX;
     for (int depth = 0; depth < 64; depth++) {

@@ -1,7 +1,8 @@
 /*
- * Worker threads: started lazily, spinning briefly for the next job, then asleep on a condition. Items go out by an atomic
- * counter; the caller is worker 0. A job is published under the mutex, and a run ends only when every participant has
- * left, so a participant always copies the job that it was counted for. A child after fork has no threads: it starts its own.
+ * Worker threads: started lazily, spinning briefly for the next job, then asleep on a condition.
+ * Items go out by an atomic counter; the caller is worker 0. A job is published under the mutex,
+ * and a run ends only when every participant has left, so a participant always copies the job that
+ * it was counted for. A child after fork has no threads: it starts its own.
  */
 #include "pool/pool.h"
 
@@ -68,7 +69,8 @@ static void run_items(pool *p, const job *j, int32_t index) {
     }
 }
 
-/* Waits for a job newer than `seen` and copies it. Returns its generation, or 0 when the pool stops. */
+/* Waits for a job newer than `seen` and copies it. Returns its generation, or 0 when the pool
+ * stops. */
 static uint64_t next_job(pool *p, uint64_t seen, job *out) {
     for (int i = 0; i < SPIN_ROUNDS; i++) {
         if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) break;
@@ -117,7 +119,8 @@ static void reset(pool *p) {
 
 /* A system that refuses threads leaves fewer workers, which is slower but right. */
 static void start(pool *p) {
-    if (p->pid != getpid()) reset(p); // The parent's threads do not exist here and its mutex may be held for ever.
+    if (p->pid != getpid())
+        reset(p); // The parent's threads do not exist here and its mutex may be held for ever.
     if (p->started > 0) return;
     sigset_t all, old;
     sigfillset(&all);
@@ -135,7 +138,8 @@ static void start(pool *p) {
 fa4_status pool_create(int32_t threads, pool **out, fa4_error *err) {
     *out = NULL;
     if (threads < 1 || threads > THREADS_MAX)
-        return error_set(err, FA4_BAD_ARGUMENT, "threads: expected 1 to %d, got %d", THREADS_MAX, threads);
+        return error_set(err, FA4_BAD_ARGUMENT, "threads: expected 1 to %d, got %d", THREADS_MAX,
+                         threads);
     pool *p = calloc(1, sizeof *p);
     worker *workers = calloc((size_t)threads, sizeof *workers);
     if (p == NULL || workers == NULL) {
@@ -158,7 +162,8 @@ void pool_destroy(pool *p) {
         atomic_fetch_add(&p->generation, 1);
         pthread_cond_broadcast(&p->work);
         pthread_mutex_unlock(&p->mutex);
-        for (int32_t i = 0; i < p->started; i++) pthread_join(p->workers[i].thread, NULL);
+        for (int32_t i = 0; i < p->started; i++)
+            pthread_join(p->workers[i].thread, NULL);
         pthread_mutex_destroy(&p->mutex);
         pthread_cond_destroy(&p->work);
         pthread_cond_destroy(&p->done);
@@ -187,7 +192,8 @@ static void wait_for_others(pool *p) {
         pause_briefly();
     }
     pthread_mutex_lock(&p->mutex);
-    while (atomic_load_explicit(&p->active, memory_order_acquire) != 0) pthread_cond_wait(&p->done, &p->mutex);
+    while (atomic_load_explicit(&p->active, memory_order_acquire) != 0)
+        pthread_cond_wait(&p->done, &p->mutex);
     pthread_mutex_unlock(&p->mutex);
 }
 

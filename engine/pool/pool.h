@@ -14,14 +14,15 @@ int32_t pool_cpus(void);
 /* FA4_NUM_THREADS when it is a number >= 1, else pool_cpus. */
 int32_t pool_default_threads(void);
 
-/* threads >= 1, the caller's included. Threads start at the first parallel run, again after fork. */
+/* threads >= 1, the caller's included. Threads start at the first parallel run, again after fork.
+ */
 fa4_status pool_create(int32_t threads, pool **out, fa4_error *err);
 void pool_destroy(pool *p); /* NULL is allowed */
 int32_t pool_threads(const pool *p);
 
-/* Runs function for items 0 .. count - 1 on at most `threads` workers (0 = all), handing items out in order by a counter.
- * Stops handing out when *interrupt becomes nonzero (NULL: never) and then returns FA4_INTERRUPTED. *progress (NULL: unused)
- * is set to the share of items handed out. */
+/* Runs function for items 0 .. count - 1 on at most `threads` workers (0 = all), handing items out
+ * in order by a counter. Stops handing out when *interrupt becomes nonzero (NULL: never) and then
+ * returns FA4_INTERRUPTED. *progress (NULL: unused) is set to the share of items handed out. */
 fa4_status pool_run(pool *p, int64_t count, int32_t threads, pool_function function, void *state,
                     const volatile int32_t *interrupt, volatile double *progress, fa4_error *err);
 

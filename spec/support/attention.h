@@ -1,6 +1,6 @@
 /*
- * For C tests of a backend: a problem with owned tensors, its plan, a run, and attention in double by plain loops with the
- * mask asked element by element. Shares no arithmetic with any backend.
+ * For C tests of a backend: a problem with owned tensors, its plan, a run, and attention in double
+ * by plain loops with the mask asked element by element. Shares no arithmetic with any backend.
  */
 #ifndef FA4_SPEC_ATTENTION_H
 #define FA4_SPEC_ATTENTION_H
@@ -22,21 +22,28 @@ typedef struct attention {
     fa4_report report;
 } attention;
 
-static inline double attention_get(const fa4_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d) {
+static inline double attention_get(const fa4_tensor *t, int64_t a, int64_t b, int64_t c,
+                                   int64_t d) {
     int64_t i = a * t->strides[0] + b * t->strides[1] + c * t->strides[2] + d * t->strides[3];
     if (t->dtype == FA4_F32) return ((const float *)t->data)[i];
     uint16_t h = ((const uint16_t *)t->data)[i];
     return t->dtype == FA4_F16 ? half_f16_to_float(h) : half_bf16_to_float(h);
 }
 
-static inline void attention_set(const fa4_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d, double x) {
+static inline void attention_set(const fa4_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d,
+                                 double x) {
     int64_t i = a * t->strides[0] + b * t->strides[1] + c * t->strides[2] + d * t->strides[3];
-    if (t->dtype == FA4_F32) ((float *)t->data)[i] = (float)x;
-    else ((uint16_t *)t->data)[i] = t->dtype == FA4_F16 ? half_f16_from_float((float)x) : half_bf16_from_float((float)x);
+    if (t->dtype == FA4_F32)
+        ((float *)t->data)[i] = (float)x;
+    else
+        ((uint16_t *)t->data)[i] =
+            t->dtype == FA4_F16 ? half_f16_from_float((float)x) : half_bf16_from_float((float)x);
 }
 
-static inline fa4_tensor attention_tensor(int32_t dtype, int64_t a, int64_t b, int64_t c, int64_t d) {
-    fa4_tensor t = {.dtype = dtype, .rank = 4, .shape = {a, b, c, d}, .strides = {b * c * d, c * d, d, 1}};
+static inline fa4_tensor attention_tensor(int32_t dtype, int64_t a, int64_t b, int64_t c,
+                                          int64_t d) {
+    fa4_tensor t = {
+        .dtype = dtype, .rank = 4, .shape = {a, b, c, d}, .strides = {b * c * d, c * d, d, 1}};
     int64_t bytes = a * b * c * d * (dtype == FA4_F32 ? 4 : 2);
     t.data = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
     memset(t.data, 0xff, (size_t)bytes);
@@ -57,12 +64,14 @@ static inline void attention_fill(const fa4_tensor *t, uint64_t seed, double sca
             for (int64_t c = 0; c < t->shape[2]; c++)
                 for (int64_t d = 0; d < t->shape[3]; d++) {
                     double sum = 0;
-                    for (int i = 0; i < 4; i++) sum += attention_random(&seed) - 0.5;
+                    for (int i = 0; i < 4; i++)
+                        sum += attention_random(&seed) - 0.5;
                     attention_set(t, a, b, c, d, sum * 1.7320508 * scale);
                 }
 }
 
-/* Sizes and mask are taken from request.problem; q, k, v are random of unit size, o and lse hold NaN. */
+/* Sizes and mask are taken from request.problem; q, k, v are random of unit size, o and lse hold
+ * NaN. */
 static inline void attention_create(attention *x, uint64_t seed) {
     const fa4_problem *p = &x->request.problem;
     x->t.q = attention_tensor(p->dtype, p->batch, p->seqlen_q, p->heads_q, p->dim);
@@ -88,13 +97,21 @@ static inline void attention_destroy(attention *x) {
 }
 
 /* Problem with defaults for everything. */
-static inline attention attention_problem(int32_t dtype, int64_t batch, int64_t seqlen_q, int64_t seqlen_kv, int32_t heads_q,
-                                          int32_t heads_kv, int32_t dim, int32_t dim_v) {
+static inline attention attention_problem(int32_t dtype, int64_t batch, int64_t seqlen_q,
+                                          int64_t seqlen_kv, int32_t heads_q, int32_t heads_kv,
+                                          int32_t dim, int32_t dim_v) {
     attention x;
     memset(&x, 0, sizeof x);
     fa4_schedule_default(&x.request.schedule);
-    x.request.problem = (fa4_problem){.batch = batch, .seqlen_q = seqlen_q, .seqlen_kv = seqlen_kv, .heads_q = heads_q,
-                                      .heads_kv = heads_kv, .dim = dim, .dim_v = dim_v, .dtype = dtype, .lse = 1,
+    x.request.problem = (fa4_problem){.batch = batch,
+                                      .seqlen_q = seqlen_q,
+                                      .seqlen_kv = seqlen_kv,
+                                      .heads_q = heads_q,
+                                      .heads_kv = heads_kv,
+                                      .dim = dim,
+                                      .dim_v = dim_v,
+                                      .dtype = dtype,
+                                      .lse = 1,
                                       .scale = 1.0 / sqrt((double)dim)};
     return x;
 }
@@ -113,12 +130,14 @@ static inline void attention_expect_row(attention *x, int64_t b, int64_t h, int6
         s[j] = NAN;
         if (!plan_mask_visible(p, x->mask_data, b, h, i, j)) continue;
         double dot = 0;
-        for (int64_t d = 0; d < p->dim; d++) dot += attention_get(&x->t.q, b, i, h, d) * attention_get(&x->t.k, b, j, g, d);
+        for (int64_t d = 0; d < p->dim; d++)
+            dot += attention_get(&x->t.q, b, i, h, d) * attention_get(&x->t.k, b, j, g, d);
         s[j] = dot * p->scale;
         if (p->soft_cap > 0) s[j] = p->soft_cap * tanh(s[j] / p->soft_cap);
         most = s[j] > most ? s[j] : most;
     }
-    for (int64_t c = 0; c < p->dim_v; c++) o[c] = weight[c] = 0;
+    for (int64_t c = 0; c < p->dim_v; c++)
+        o[c] = weight[c] = 0;
     for (int64_t j = 0; j < p->seqlen_kv && most > -INFINITY; j++) {
         if (!plan_mask_visible(p, x->mask_data, b, h, i, j)) continue;
         double w = exp(s[j] - most);
@@ -129,7 +148,8 @@ static inline void attention_expect_row(attention *x, int64_t b, int64_t h, int6
             weight[c] += w * fabs(v);
         }
     }
-    for (int64_t c = 0; c < p->dim_v && sum != 0; c++) o[c] /= sum, weight[c] /= sum;
+    for (int64_t c = 0; c < p->dim_v && sum != 0; c++)
+        o[c] /= sum, weight[c] /= sum;
     x->lse[row] = most == -INFINITY ? -INFINITY : most + log(sum);
     free(s);
 }
@@ -137,11 +157,13 @@ static inline void attention_expect_row(attention *x, int64_t b, int64_t h, int6
 static inline void attention_expect(attention *x) {
     for (int64_t b = 0; b < x->request.problem.batch; b++)
         for (int64_t h = 0; h < x->request.problem.heads_q; h++)
-            for (int64_t i = 0; i < x->request.problem.seqlen_q; i++) attention_expect_row(x, b, h, i);
+            for (int64_t i = 0; i < x->request.problem.seqlen_q; i++)
+                attention_expect_row(x, b, h, i);
 }
 
 /* Plans (unless there is a plan) and runs; decision counters go to per_head and total. */
-static inline fa4_status attention_run(attention *x, const backend_functions *f, backend *b, fa4_error *err) {
+static inline fa4_status attention_run(attention *x, const backend_functions *f, backend *b,
+                                       fa4_error *err) {
     if (x->plan == NULL) {
         plan_limits limits;
         f->limits(b, &limits);
@@ -152,7 +174,8 @@ static inline fa4_status attention_run(attention *x, const backend_functions *f,
     FA4_TRY(plan_check_tensors(x->plan, &x->t, 1, err));
     FA4_TRY(f->supports(b, x->plan, err));
     memset(x->per_head, 0, sizeof x->per_head);
-    for (int g = 0; g < 64; g++) x->per_head[g].exponent_max = -INFINITY;
+    for (int g = 0; g < 64; g++)
+        x->per_head[g].exponent_max = -INFINITY;
     FA4_TRY(f->run(b, x->plan, &x->t, &x->report, x->per_head, err));
     memset(&x->total, 0, sizeof x->total);
     x->total.exponent_max = -INFINITY;
@@ -168,7 +191,8 @@ static inline fa4_status attention_run(attention *x, const backend_functions *f,
     return FA4_OK;
 }
 
-/* The largest error over its bound, O per element and LSE: at most 1 passes; NaN gives infinity, except where NaN is expected. */
+/* The largest error over its bound, O per element and LSE: at most 1 passes; NaN gives infinity,
+ * except where NaN is expected. */
 static inline double attention_error(const attention *x) {
     const fa4_problem *p = &x->request.problem;
     double u = p->dtype == FA4_F16 ? 0x1p-11 : p->dtype == FA4_BF16 ? 0x1p-8 : 0, worst = 0;
@@ -177,14 +201,19 @@ static inline double attention_error(const attention *x) {
             for (int64_t i = 0; i < p->seqlen_q; i++) {
                 int64_t row = (b * p->heads_q + h) * p->seqlen_q + i;
                 for (int64_t c = 0; c < p->dim_v; c++) {
-                    double want = x->o[row * p->dim_v + c], got = attention_get(&x->t.o, b, i, h, c), a = x->weight[row * p->dim_v + c];
+                    double want = x->o[row * p->dim_v + c],
+                           got = attention_get(&x->t.o, b, i, h, c),
+                           a = x->weight[row * p->dim_v + c];
                     if (want == got || (isnan(want) && isnan(got))) continue;
-                    double bound = p->dtype == FA4_F32 ? 1e-5 * a + 1e-30 : u * (a + fabs(want)) + 2e-4 * a + 0x1p-24;
+                    double bound = p->dtype == FA4_F32 ? 1e-5 * a + 1e-30
+                                                       : u * (a + fabs(want)) + 2e-4 * a + 0x1p-24;
                     double ratio = fabs(got - want) / bound;
                     worst = isnan(ratio) ? INFINITY : ratio > worst ? ratio : worst;
                 }
                 double want = x->lse[row];
-                double got = ((const float *)x->t.lse.data)[b * x->t.lse.strides[0] + h * x->t.lse.strides[1] + i * x->t.lse.strides[2]];
+                double got = ((const float *)
+                                  x->t.lse.data)[b * x->t.lse.strides[0] + h * x->t.lse.strides[1] +
+                                                 i * x->t.lse.strides[2]];
                 if (!p->lse || want == got || (isnan(want) && isnan(got))) continue;
                 double ratio = fabs(got - want) / (1e-4 * fmax(1.0, fabs(want)));
                 worst = isnan(ratio) ? INFINITY : ratio > worst ? ratio : worst;
