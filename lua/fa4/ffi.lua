@@ -57,6 +57,7 @@ native.err = failure
 
 native.new = ffi.new
 native.cast = ffi.cast
+native.gc = ffi.gc
 native.copy = ffi.copy
 native.fill = ffi.fill
 native.sizeof = ffi.sizeof
