@@ -109,6 +109,25 @@ describe("the kernel behind a plan", function()
     assert.truthy(text:find("tcgen05.mma", 1, true))
   end)
 
+  it("comes from the library's catalogue where there is no compiler", function()
+    if require("fa4.cache").get().catalogue == 0 then pending("this build has no catalogue: it was made without NVRTC") end
+    program.with_script([[
+      local fa4 = require "fa4"
+      for _, mask in ipairs{fa4.mask.full(), fa4.mask.causal()} do
+        local q = fa4.randn({1, 256, 2, 128}, {dtype = "f16"})
+        io.write(#assert(fa4.attention{device = "emu:sm_100a", mask = mask}:plan(q, q, q):kernel "ptx"), "\n")
+      end
+      local q = fa4.randn({1, 256, 2, 128}, {dtype = "f16"})
+      print(fa4.attention{device = "emu:sm_100a", soft_cap = 30}:plan(q, q, q):kernel "ptx")
+    ]], function(path)
+      local got = fa4("FA4_NVRTC=/nonexistent FA4_CACHE=0", program.quote(path))
+      assert.equal(0, got.code, got.err)
+      local full, causal, rest = got.out:match("^(%d+)\n(%d+)\n(.*)$")
+      assert.is_true(tonumber(full) > 100000 and tonumber(causal) > 100000)
+      assert.truthy(rest:find("not in the library's catalogue", 1, true))
+    end)
+  end)
+
   it("is shown for the operator's latest plan", function()
     local op = fa4_module.attention{device = "cpu"}
     local ok, message = pcall(op.source, op, "cuda")

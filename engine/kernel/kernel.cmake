@@ -1,6 +1,6 @@
 # The kernels: their sources inside the library (compiled at run time), and the catalogue of those compiled ahead of time.
 
-option(FA4_CATALOGUE "compile the usual kernels into the library (needs NVRTC)" OFF)
+option(FA4_CATALOGUE "compile the usual kernels into the library (needs NVRTC)" ON)
 
 # ---- sources ----
 set(FA4_KERNEL_DIR ${CMAKE_CURRENT_LIST_DIR})
@@ -20,7 +20,7 @@ target_sources(fa4_objects PRIVATE ${FA4_KERNEL_SOURCES})
 add_library(fa4_catalogue_none OBJECT ${FA4_KERNEL_DIR}/pack/catalogue_none.c)
 target_include_directories(fa4_catalogue_none PRIVATE engine)
 set(FA4_CATALOGUE_OBJECTS $<TARGET_OBJECTS:fa4_catalogue_none>)
-if(FA4_CATALOGUE)
+if(FA4_CATALOGUE AND NOT FA4_SANITIZE)
   add_executable(kernel_pack ${FA4_KERNEL_DIR}/pack/pack.c $<TARGET_OBJECTS:fa4_objects> ${FA4_CATALOGUE_OBJECTS})
   target_compile_definitions(kernel_pack PRIVATE _GNU_SOURCE)
   target_link_libraries(kernel_pack PRIVATE fa4_objects)
