@@ -444,6 +444,14 @@ describe("an operator", function()
     end
   end)
 
+  it("runs where auto says, the report names it, and results come back to the host", function()
+    local q, k, v = formula.qkv({1, 40, 2, 64}, {1, 50, 2, 64})
+    local out = fa4.attention{mask = fa4.mask.causal()}(q, k, v)
+    assert.is_truthy(out.report.device:find(fa4.device("cuda") and "^cuda" or "^cpu"), out.report.device)
+    assert.equal("cpu", out.o.device)
+    assert.valid(out, q, k, v)
+  end)
+
   it("has dim_v of its own", function()
     local q, k = formula.qkv({1, 30, 1, 64}, {1, 40, 1, 64})
     local v = formula.tensor(3, {1, 40, 1, 96}, 1)
