@@ -224,7 +224,7 @@ struct Softmax {
         count_weights(x, peak);
     }
 
-    // Max-free. Returns through state; P leaves in one go, once its sum has been tested.
+    // Max-free: P leaves in one go, once its sum has been tested.
     template <bool MASKED> FWD_DEVICE void block_max_free(const KeyMask &mask, bool first) {
         wait(cta.smem.bars.s_ready[stage], step_parity);
         ptx::tcgen05_fence_after_thread_sync();
@@ -233,48 +233,56 @@ struct Softmax {
         settle_scores(x);
         condition<MASKED>(x, mask);
         take_turn();
-        uint32_t packed[KEYS / 2];
         float peak = 0.0f;
         if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
-        bool ordinary = first;
         if (!first) {
-            const Weighing weighing(units.scale_log2, state.reference, -units.level(state.reference));
-#pragma unroll
-            for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, weighing, packed + f * (FRAGMENT / 2));
-            const float sum = total(x);
-            // False for NaN too. A row that has seen no key yet has a huge bias: its first visible score ends here.
-            const bool fits = sum <= cta.params.weight_limit;
-            ordinary = __any_sync(0xffffffff, !fits);
-            if (ordinary) {
-                load_scores(x);
-                settle_scores(x);
-                condition<MASKED>(x, mask);
-            } else {
-                state.sum += sum;
-                count_weights(x, peak);
-                if (VARIANT.counters) counts.spared += exists && (peak - state.reference) * units.scale_log2 > 0.0f;
-            }
+            if (weigh_at_once<MASKED>(x, peak)) return;
+            load_scores(x); // S is whole: P has not been stored
+            settle_scores(x);
+            condition<MASKED>(x, mask);
         }
-        if (ordinary) ordinary_step<MASKED>(x, first, packed, peak);
+        ordinary_step<MASKED>(x, first, peak);
+    }
+
+    // The block against the old reference. False: a row of the warp does not fit, nothing has been done.
+    template <bool MASKED> FWD_DEVICE bool weigh_at_once(Scores &x, float peak) {
+        const Weighing weighing(units.scale_log2, state.reference, -units.level(state.reference));
+        uint32_t packed[KEYS / 2];
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, weighing, packed + f * (FRAGMENT / 2));
+        const float sum = total(x);
+        // False for NaN too. A row that has seen no key yet has a huge bias: its first visible score ends here.
+        const bool fits = sum <= cta.params.weight_limit;
+        if (__any_sync(0xffffffff, !fits)) return false;
+        state.sum += sum;
+        count_weights(x, peak);
+        if (VARIANT.counters) counts.spared += exists && (peak - state.reference) * units.scale_log2 > 0.0f;
         if (owed) await_previous_output();
 #pragma unroll
         for (int f = 0; f < FRAGMENTS; f++) store_fragment(f, packed + f * (FRAGMENT / 2));
         hand_over(cta.smem.bars.p_ready_2[stage]);
         pass_turn();
+        return true;
     }
 
     // The step with a maximum, warp by warp. O is complete up to the previous block: s_ready of this one followed it.
-    template <bool MASKED>
-    FWD_DEVICE void ordinary_step(Scores &x, bool first, uint32_t (&packed)[KEYS / 2], float peak) {
+    template <bool MASKED> FWD_DEVICE void ordinary_step(Scores &x, bool first, float peak) {
         const Move move = move_reference(units, state, maximum(x, state.reference), first);
         count_move(move);
         if (VARIANT.counters && !first) counts.fixups += row % 32 == 0;
+        if (owed) await_previous_output();
+        if (__any_sync(0xffffffff, move.rescale < 1.0f)) rescale_output(Tmem::o(stage) + Tmem::window(warp), move.rescale);
         const Weighing weighing(units.scale_log2, move.used, move.bias);
 #pragma unroll
-        for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, weighing, packed + f * (FRAGMENT / 2));
+        for (int f = 0; f < FRAGMENTS; f++) {
+            uint32_t packed[FRAGMENT / 2];
+            weigh<MASKED>(x, f, weighing, packed);
+            store_fragment(f, packed);
+        }
+        hand_over(cta.smem.bars.p_ready_2[stage]);
+        pass_turn();
         state.sum = fmaf(state.sum, move.rescale, total(x));
         count_weights(x, peak);
-        if (__any_sync(0xffffffff, move.rescale < 1.0f)) rescale_output(Tmem::o(stage) + Tmem::window(warp), move.rescale);
     }
 
     FWD_DEVICE void await_previous_output() {
