@@ -39,6 +39,15 @@ static void move_row(emu_cta *cta, const kernel_tensormap *m, uint8_t *row, int6
     int64_t size = kernel_tensormap_element_bytes(m->type), length = (int64_t)m->box[0] * size;
     int64_t from = first * size, end = row == NULL ? 0 : (int64_t)m->dims[0] * size;
     uint32_t mask = m->swizzle == KERNEL_SWIZZLE_128 ? 7 : m->swizzle == KERNEL_SWIZZLE_64 ? 3 : m->swizzle == KERNEL_SWIZZLE_32 ? 1 : 0;
+    if (from >= 0 && from + length <= end) { /* the common case: all of it lies inside */
+        for (uint32_t at = 0; at < (uint32_t)length; at += 16) {
+            uint32_t address = linear + at;
+            uint8_t *shared = emu_shared_at(cta, address ^ (address >> 7 & mask) << 4);
+            if (load) memcpy(shared, row + from + at, 16);
+            else memcpy(row + from + at, shared, 16);
+        }
+        return;
+    }
     for (int64_t at = 0; at < length; at += 16) {
         uint32_t address = linear + (uint32_t)at;
         address ^= (address >> 7 & mask) << 4;

@@ -93,6 +93,29 @@ static void fetch_chunk(const emu_shared_view *shared, uint32_t address, uint16_
     memcpy(to, shared->bytes + (address - shared->base), 16);
 }
 
+/* Whether [address, + bytes), whole groups of 64, lies inside and has been written: then its chunks need no checks of their own. */
+static bool sound(const emu_shared_view *shared, uint32_t address, uint32_t bytes) {
+    if (address % 64 != 0 || address < shared->base || address + bytes > shared->end) return false;
+    uint64_t all = ~0ull;
+    for (uint32_t i = 0; shared->written != NULL && i < bytes / 64; i++) all &= shared->written[address / 64 + i];
+    return all == ~0ull;
+}
+
+/* Eight rows of a swizzled K-major tile, `span` bytes apart, 16 elements each. Their two chunks move by the same XOR for row r % 8. */
+static bool fetch_rows(const emu_shared_view *shared, const emu_matrix *x, uint32_t group, uint16_t *to) {
+    uint32_t span = (uint32_t)x->swizzle, first = (x->start + group * x->stride) & 0x3ffff;
+    if (span == 0 || !sound(shared, first & ~(span - 1), 8 * span)) return false;
+    uint32_t mask = span == 128 ? 7 : span == 64 ? 3 : 1;
+    for (uint32_t r = 0; r < 8; r++, to += EMU_MMA_K) {
+        uint32_t low = first + r * span, high = low + 16;
+        low ^= (low >> 7 & mask) << 4;
+        high ^= (high >> 7 & mask) << 4;
+        memcpy(to, shared->bytes + (low - shared->base), 16);
+        memcpy(to + 8, shared->bytes + (high - shared->base), 16);
+    }
+    return true;
+}
+
 /* Chunks run along k: 16 rows at a time, widened, then turned for A. */
 static void fetch_k_major(const emu_mma_kit *kit, const emu_shared_view *shared, const emu_matrix *matrix, bool bf16, int32_t extent,
                           bool which_a, float *panel, emu_fetch_fault *fault) {
@@ -100,9 +123,12 @@ static void fetch_k_major(const emu_mma_kit *kit, const emu_shared_view *shared,
     _Alignas(64) float rows[16 * EMU_MMA_K];
     for (int32_t first = 0; first < extent; first += 16) {
         int32_t count = extent - first < 16 ? extent - first : 16;
-        for (int32_t i = 0; i < count; i++)
-            for (uint32_t k = 0; k < EMU_MMA_K; k += 8)
-                fetch_chunk(shared, emu_matrix_chunk(matrix, false, (uint32_t)(first + i), k), raw + i * EMU_MMA_K + k, fault);
+        for (int32_t i = 0; i < count; i += 8) {
+            if (fetch_rows(shared, matrix, (uint32_t)(first + i) / 8, raw + i * EMU_MMA_K)) continue;
+            for (int32_t j = i; j < i + 8; j++)
+                for (uint32_t k = 0; k < EMU_MMA_K; k += 8)
+                    fetch_chunk(shared, emu_matrix_chunk(matrix, false, (uint32_t)(first + j), k), raw + j * EMU_MMA_K + k, fault);
+        }
         if (which_a) {
             kit->widen(rows, raw, 16 * EMU_MMA_K, bf16);
             kit->transpose(panel + first, EMU_MMA_EXTENT_MAX, rows);
@@ -110,6 +136,23 @@ static void fetch_k_major(const emu_mma_kit *kit, const emu_shared_view *shared,
             kit->widen(panel + first * EMU_MMA_K, raw, count * EMU_MMA_K, bf16);
         }
     }
+}
+
+/* The same for eight k of an MN-major tile: sixteen mn of each. */
+static bool fetch_columns(const emu_shared_view *shared, const emu_matrix *x, uint32_t mn, uint32_t k, uint16_t *to) {
+    uint32_t span = (uint32_t)x->swizzle;
+    if (span == 0) return false;
+    uint32_t block = (x->start + mn / (span / 2) * x->leading + k / 8 * x->stride) & 0x3ffff, inner = mn % (span / 2) * 2;
+    if (block % span != 0 || !sound(shared, block, 8 * span)) return false;
+    uint32_t mask = span == 128 ? 7 : span == 64 ? 3 : 1;
+    for (uint32_t r = 0; r < 8; r++, to += 16) {
+        uint32_t low = block + r * span + inner, high = low + 16;
+        low ^= (low >> 7 & mask) << 4;
+        high ^= (high >> 7 & mask) << 4;
+        memcpy(to, shared->bytes + (low - shared->base), 16);
+        memcpy(to + 8, shared->bytes + (high - shared->base), 16);
+    }
+    return true;
 }
 
 /* Chunks run along mn: rows of the panel for A, turned for B. */
@@ -120,9 +163,12 @@ static void fetch_mn_major(const emu_mma_kit *kit, const emu_shared_view *shared
     memset(raw, 0, sizeof raw);
     for (int32_t first = 0; first < extent; first += 16) {
         int32_t count = extent - first < 16 ? extent - first : 16;
-        for (uint32_t k = 0; k < EMU_MMA_K; k++)
-            for (int32_t i = 0; i < count; i += 8)
-                fetch_chunk(shared, emu_matrix_chunk(matrix, true, (uint32_t)(first + i), k), raw + k * 16 + i, fault);
+        for (uint32_t k = 0; k < EMU_MMA_K; k += 8) {
+            if (count == 16 && fetch_columns(shared, matrix, (uint32_t)first, k, raw + k * 16)) continue;
+            for (uint32_t j = k; j < k + 8; j++)
+                for (int32_t i = 0; i < count; i += 8)
+                    fetch_chunk(shared, emu_matrix_chunk(matrix, true, (uint32_t)(first + i), j), raw + j * 16 + i, fault);
+        }
         kit->widen(rows, raw, 16 * EMU_MMA_K, bf16);
         if (which_a)
             for (int32_t k = 0; k < EMU_MMA_K; k++) memcpy(panel + k * EMU_MMA_EXTENT_MAX + first, rows + k * 16, 16 * sizeof(float));

@@ -310,11 +310,15 @@ static uint32_t lane_of_row(const emu_async *q, int32_t m) {
 static void check_d(emu_cta *cta, const emu_async *q, uint32_t column) {
     static const uint32_t upper[2] = {0x0000ffff, 0xffff0000};
     uint32_t lanes = q->shape.m == 128 ? ~0u : upper[q->d >> 16 != 0], missing = 0;
-    for (int32_t n = 0; n < q->shape.n; n++)
+    for (int32_t n = 0; n < q->shape.n; n++) {
+        uint32_t *written = cta->tmem_written[column + (uint32_t)n];
         for (int j = 0; j < 4; j++) {
-            if (q->accumulate) missing |= lanes & ~cta->tmem_written[column + (uint32_t)n][j] & ~q->disabled[j];
-            cta->tmem_written[column + (uint32_t)n][j] |= lanes & ~q->disabled[j];
+            uint32_t mine = lanes & ~q->disabled[j];
+            missing |= mine & ~written[j];
+            written[j] |= mine;
         }
+    }
+    if (!q->accumulate) missing = 0;
     if (missing && cta->machine->checked)
         emu_report_finding(cta, &cta->warps[q->warp], q->lane, EMU_UNINITIALISED, EMU_ERROR, q->op->source,
                            "the mma accumulates into tensor memory that nothing has written: columns %u..%u", column, column + (uint32_t)q->shape.n - 1);

@@ -158,7 +158,7 @@ int64_t emu_warp_run(emu_warp *w, int64_t budget) {
                 continue;
             }
         }
-        w->lane_instructions += __builtin_popcount(mask);
+        w->lane_instructions += mask == ~0u ? EMU_LANES : __builtin_popcount(mask);
         if (__builtin_expect(op->flags & EMU_FLAG_SLOW, 0)) settle_first(w, op, mask);
         emu_step step = op->run(w, op, mask);
         if (__builtin_expect(step == EMU_NEXT, 1)) {
