@@ -85,4 +85,40 @@ enum {
 #define FWD_SM100_EPILOGUE(V)                                                                      \
     ((V).epilogue == FWD_EPILOGUE_SOFTMAX ? FWD_ROLE_SOFTMAX : FWD_ROLE_CORRECTION)
 
+/* sm_90a. `full` of the loads also waits for the bytes that TMA brings; `empty` counts one arrival of each consumer warp. K and V have rings
+ * of their own, because a K slot outlives its scores by one check (max-free blocks). o_store hands the staged tile to the store warp. */
+// clang-format off
+#define FWD_SM90_WARPS(V) ((V).tile_rows / 16)
+#define FWD_SM90_BARRIERS(V, PIPE, EVENT)                                                                                          \
+    /*    name      copies          arrives            count               waits              count */                             \
+    PIPE (q_load,   (V).q_stages,   FWD_ROLE_LOAD,     1,                  FWD_ROLE_SOFTMAX,  FWD_SM90_WARPS(V))                   \
+    PIPE (k_load,   (V).kv_stages,  FWD_ROLE_LOAD,     1,                  FWD_ROLE_SOFTMAX,  FWD_SM90_WARPS(V))                   \
+    PIPE (v_load,   (V).kv_stages,  FWD_ROLE_LOAD,     1,                  FWD_ROLE_SOFTMAX,  FWD_SM90_WARPS(V))                   \
+    PIPE (o_store,  1,              FWD_ROLE_SOFTMAX,  FWD_SM90_WARPS(V),  FWD_ROLE_STORE,    1)
+
+/* redo_vote: a consumer warpgroup agrees to compute a block's scores again, id 1 + warpgroup (max-free only). warp_pair: the two 16-row
+ * warps of one counted 32-row warp, id 4 + pair (counter builds only). */
+#define FWD_SM90_NAMED(V, NAMED)                                                                                                   \
+    /*    name       first  ids                    threads                   arrives            waits */                           \
+    NAMED(all,       0,     1,                     FWD_SM90_THREADS(V),      FWD_ROLE_ALL,      FWD_ROLE_ALL)                      \
+    NAMED(redo_vote, 1,     (V).tile_rows / 64,    128,                      FWD_ROLE_SOFTMAX,  FWD_ROLE_SOFTMAX)                  \
+    NAMED(warp_pair, 4,     (V).tile_rows / 32,    64,                       FWD_ROLE_SOFTMAX,  FWD_ROLE_SOFTMAX)
+
+/* Regions of dynamic shared memory in order, bytes; the first starts on a 1,024-byte boundary. A task record outlives its Q slot; a step record lies beside its K slot. */
+#define FWD_SM90_SMEM(V, REGION)                                                                   \
+    REGION(q,        (V).q_stages * (V).tile_rows * 2 * (V).dim)                                   \
+    REGION(k,        (V).kv_stages * (V).tile_keys * 2 * (V).dim)                                  \
+    REGION(v,        (V).kv_stages * (V).tile_keys * 2 * (V).dim)                                  \
+    REGION(o,        (V).tile_rows * 2 * (V).dim)                                                  \
+    REGION(barriers, 8 * (2 * (V).q_stages + 4 * (V).kv_stages + 2))                               \
+    REGION(steps,    8 * (V).kv_stages)                                                            \
+    REGION(tasks,    4 * (V).q_stages * 32)
+// clang-format on
+
+#define FWD_SM90_THREADS(V) (128 + 2 * (V).tile_rows)
+#define FWD_SM90_SMEM_SUM(name, bytes) +(bytes)
+#define FWD_SM90_SMEM_BYTES(V) (0 FWD_SM90_SMEM(V, FWD_SM90_SMEM_SUM))
+#define FWD_SM90_BARRIER_OFFSET(V)                                                                 \
+    (2 * (V).dim * ((V).q_stages * (V).tile_rows + 2 * (V).kv_stages * (V).tile_keys + (V).tile_rows))
+
 #endif

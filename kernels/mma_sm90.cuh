@@ -1,0 +1,134 @@
+// Matrix work and stores of a consumer warp of the Hopper kernel: Q fragments, S = Q K^T and O += P V by wgmma with the A operand in
+// registers, and the normalised rows of O through shared memory.
+#ifndef FA4_KERNELS_MMA_SM90_CUH
+#define FA4_KERNELS_MMA_SM90_CUH
+
+#include "softmax_sm90.cuh"
+
+// A shared-memory operand with the 128-byte swizzle. leading: bytes between 64-column halves (read when N is the contiguous axis).
+DEVICE u64 smem_descriptor(u32 address, u32 leading) {
+    constexpr u64 SWIZZLE_128 = 1, STRIDE = 1024; // bytes between groups of 8 rows
+    return (u64)((address & 0x3ffff) >> 4) | (u64)(leading >> 4) << 16 | (STRIDE >> 4) << 32 | SWIZZLE_128 << 62;
+}
+
+// Byte offset of 16-byte chunk `chunk` of a row in a tile of 128-byte rows, halves `half_bytes` apart.
+DEVICE u32 swizzled(u32 row, u32 chunk, u32 half_bytes) {
+    return (chunk >> 3) * half_bytes + row * 128 + (((chunk & 7) ^ (row & 7)) << 4);
+}
+
+// The 16 rows of this warp as A fragments: step k of 16 columns is q[4 k .. 4 k + 3].
+DEVICE void load_q_fragments(u32 (&q)[DIM / 4], u32 tile, u32 warp, u32 lane, u32 sign) {
+    u32 row = 16 * warp + (lane & 15);
+#pragma unroll
+    for (int k = 0; k < DIM / 16; k++) ptx::ldmatrix_x4(q + 4 * k, tile + swizzled(row, 2 * k + (lane >> 4), Q_HALF_BYTES));
+    if (sign != 0) { // a negative scale: scores change sign
+#pragma unroll
+        for (int i = 0; i < DIM / 4; i++) q[i] ^= sign;
+    }
+}
+
+// S = Q K^T, issued and committed.
+DEVICE void issue_scores(float (&s)[64], u32 (&q)[DIM / 4], u64 k_descriptor) {
+    pin(s);
+    pin(q);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < DIM / 16; k++)
+        ptx::wgmma_m64n128k16<IS_BF16, 0>(s, q + 4 * k, k_descriptor + (k & 3) * 2 + (k >> 2) * (KV_HALF_BYTES >> 4), k > 0);
+    ptx::wgmma_commit_group();
+}
+
+// O = P V + (accumulate ? O : 0), issued and committed.
+template <int N> DEVICE void issue_output(float (&o)[N], u32 (&p)[32], u64 v_descriptor, u32 accumulate) {
+    pin(o);
+    pin(p);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < TILE_KEYS / 16; k++) {
+        u64 b = v_descriptor + k * (16 * 128 >> 4);
+        if constexpr (N == 64) ptx::wgmma_m64n128k16<IS_BF16, 1>(o, p + 4 * k, b, k > 0 ? 1u : accumulate);
+        else ptx::wgmma_m64n64k16<IS_BF16, 1>(o, p + 4 * k, b, k > 0 ? 1u : accumulate);
+    }
+    ptx::wgmma_commit_group();
+}
+
+// Where a row of a tile lies in the tensors.
+struct RowPlace {
+    int position, head;
+    bool exists;
+};
+DEVICE RowPlace place_row(const FwdParams &params, const FwdTask &task, u32 row) {
+    int position = task.tile * params.positions + (int)(row >> params.group_log2);
+    int head = params.group_log2 > 0 ? task.head * params.group + (int)(row & (params.group - 1)) : task.head;
+    return {position, head, position < params.seqlen_q};
+}
+
+// Four fragments of 16 columns of O, normalised. SATURATE: f16 rounds finite values above 65504 up to infinity; O never exceeds V, so
+// these are 65504. A true infinity (from V) stays.
+template <bool SATURATE> DEVICE void pack_output(u32 (&packed)[4], const float *o, const float (&scale)[2]) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float low = o[2 * i] * scale[i & 1], high = o[2 * i + 1] * scale[i & 1];
+        packed[i] = ptx::cvt_rn_x2<IS_BF16>(low, high);
+        if (!SATURATE) continue;
+        u32 keep = (fabsf(low) < -MINUS_INFINITY ? 0xffffu : 0) | (fabsf(high) < -MINUS_INFINITY ? 0xffff0000u : 0);
+        packed[i] = (ptx::cvt_rn_satfinite_f16x2(low, high) & keep) | (packed[i] & ~keep);
+    }
+}
+template <bool SATURATE, int N> DEVICE u32 stage_output(u32 staging, u32 lane, const float (&o)[N], const float (&scale)[2]) {
+    u32 largest = 0; // both halves' largest magnitude (f16)
+#pragma unroll
+    for (int g = 0; g < N / 8; g++) {
+        u32 packed[4];
+        pack_output<SATURATE>(packed, o + 8 * g, scale);
+        ptx::stmatrix_x4(staging + swizzled(lane & 15, 2 * g + (lane >> 4), O_WARP_HALF_BYTES), packed);
+        if (IS_BF16 || SATURATE) continue;
+#pragma unroll
+        for (int i = 0; i < 4; i++) largest = ptx::max_f16x2(largest, ptx::abs_f16x2(packed[i]));
+    }
+    return largest;
+}
+
+// Stores the warp's 16 rows, multiplied by `scale`, through its staging area and the O map. Rows and columns beyond the tensor are
+// clipped by the map.
+DEVICE void store_output(const FwdParams &params, Smem smem, const FwdTask &task, u32 warp, u32 lane, const float (&o)[DIM / 2],
+                         const float (&scale)[2]) {
+    if (lane == 0) ptx::cp_async_bulk_wait_group_read_0(); // this warp's previous store has left the staging area
+    __syncwarp();
+    u32 largest = stage_output<false>(smem.o(warp), lane, o, scale);
+    if (!IS_BF16 && __any_sync(~0u, (largest & 0x7fff) >= 0x7c00 || largest >> 16 >= 0x7c00)) {
+        // Through a shuffle, or ptxas keeps all products of the first pass alive for this one, and spills.
+        float again[2] = {__shfl_sync(~0u, scale[0], lane), __shfl_sync(~0u, scale[1], lane)};
+        stage_output<true>(smem.o(warp), lane, o, again);
+    }
+    ptx::fence_proxy_async_shared();
+    __syncwarp();
+    RowPlace place = place_row(params, task, 16 * warp);
+    if (lane == 0 && place.exists) {
+#pragma unroll
+        for (int half = 0; half < HALVES; half++)
+            ptx::cp_async_bulk_tensor_4d_store(&params.map[FWD_MAP_O], smem.o(warp) + half * O_WARP_HALF_BYTES, 64 * half, place.head,
+                                               place.position, task.batch);
+        ptx::cp_async_bulk_commit_group();
+    }
+}
+
+// The same in f32, straight from registers: for an f32 output and for partial results of a split key range.
+DEVICE void store_output_f32(const FwdParams &params, const FwdTask &task, u32 warp, u32 lane, const float (&o)[DIM / 2],
+                             const float (&scale)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        RowPlace place = place_row(params, task, 16 * warp + 8 * h + lane / 4);
+        if (!place.exists) continue;
+        float *row = params.o_f32 + task.own[1] * params.o_split_stride + task.batch * params.o_strides[0] +
+                     place.position * params.o_strides[1] + place.head * params.o_strides[2] + 2 * (lane & 3);
+#pragma unroll
+        for (int g = 0; g < DIM / 8; g++) {
+            if (8 * g >= params.dim) break;
+            float2 pair = make_float2(o[4 * g + 2 * h] * scale[h], o[4 * g + 2 * h + 1] * scale[h]);
+            *reinterpret_cast<float2 *>(row + 8 * g) = pair;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,165 @@
+// The Hopper kernel's constants: the variant's macros as names, the shared-memory map, the barrier block, and the small pieces that
+// both roles use (waiting, ring cursors, the walk over key blocks). Budgets are checked here.
+#ifndef FA4_KERNELS_SMEM_SM90_CUH
+#define FA4_KERNELS_SMEM_SM90_CUH
+
+#include "barriers.h"
+#include "ptx_sm90.cuh"
+
+constexpr bool IS_BF16 = FA4_DTYPE == FWD_BF16;
+constexpr bool IS_CAUSAL = FA4_MASK_CLASS == FWD_CAUSAL;
+// Classes whose steps are read from memory; the other two derive them.
+constexpr bool HAS_STEP_LIST = FA4_MASK_CLASS == FWD_INTERVAL || FA4_MASK_CLASS == FWD_BITS;
+constexpr bool MAX_FREE = FA4_ROW_MAX == FWD_FIRST_BLOCK;
+constexpr bool COUNTS = FA4_COUNTERS != 0;
+
+constexpr FwdVariant VARIANT = {
+#define SM90_FIELD(name, macro) macro,
+    FWD_VARIANT_FIELDS(SM90_FIELD)
+#undef SM90_FIELD
+};
+
+constexpr int DIM = FA4_DIM;
+constexpr int HALVES = DIM / 64; // 64-column halves: what one row of the 128-byte swizzle holds
+constexpr int TILE_ROWS = FA4_TILE_ROWS;
+constexpr int TILE_KEYS = 128;
+constexpr int WARPGROUPS = TILE_ROWS / 64; // consumers, 64 rows each
+constexpr int WARPS = 4 * WARPGROUPS;
+constexpr int THREADS = 128 + 128 * WARPGROUPS;
+constexpr int Q_STAGES = FA4_Q_STAGES;
+constexpr int KV_STAGES = FA4_KV_STAGES;
+
+static_assert(FA4_TILE_KEYS == 128, "a score block is one 64 x 128 accumulator");
+static_assert(DIM == 64 || DIM == 128, "the head dimension's class is 64 or 128");
+static_assert(TILE_ROWS == 128 || (TILE_ROWS == 192 && DIM == 64 && FA4_MASK_CLASS != FWD_BITS),
+              "192 rows are three warpgroups: registers allow that for dim 64 only, and bit tiles have 128 rows");
+static_assert((KV_STAGES & (KV_STAGES - 1)) == 0 && (Q_STAGES & (Q_STAGES - 1)) == 0, "ring slots are a mask of the count");
+
+// Registers a thread, by role. The pool is what the CTA was launched with: threads x the entry registers that ptxas gives.
+constexpr int REGISTERS_ENTRY = WARPGROUPS == 2 ? 168 : 128;
+constexpr int REGISTERS_LOAD = WARPGROUPS == 2 ? 40 : 32;
+constexpr int REGISTERS_SOFTMAX = WARPGROUPS == 2 ? 232 : 160;
+static_assert(REGISTERS_LOAD + WARPGROUPS * REGISTERS_SOFTMAX <= (1 + WARPGROUPS) * REGISTERS_ENTRY,
+              "setmaxnreg moves registers between the warpgroups of one CTA: the sum must fit what it started with");
+
+// Shared memory, from the start: Q slots, K slots, V slots, O staging (16 rows a warp), zeros, barriers, tasks, step of each K slot. A tile is HALVES blocks of rows x 128 bytes, swizzled by 128 bytes.
+constexpr u32 Q_HALF_BYTES = TILE_ROWS * 128;
+constexpr u32 Q_BYTES = HALVES * Q_HALF_BYTES;
+constexpr u32 KV_HALF_BYTES = TILE_KEYS * 128;
+constexpr u32 KV_BYTES = HALVES * KV_HALF_BYTES;
+constexpr u32 O_WARP_HALF_BYTES = 16 * 128;
+constexpr u32 O_WARP_BYTES = HALVES * O_WARP_HALF_BYTES;
+constexpr u32 OFFSET_Q = 0;
+constexpr u32 OFFSET_K = OFFSET_Q + Q_STAGES * Q_BYTES;
+constexpr u32 OFFSET_V = OFFSET_K + KV_STAGES * KV_BYTES;
+constexpr u32 OFFSET_O = OFFSET_V + KV_STAGES * KV_BYTES;
+constexpr u32 OFFSET_ZEROS = OFFSET_O + WARPS * O_WARP_BYTES; // O of 16 rows that see no key, one half
+constexpr u32 OFFSET_BARRIERS = OFFSET_ZEROS + O_WARP_HALF_BYTES;
+
+// Barriers lie in the order of the list, <name>.full[copies] and behind it <name>.empty[copies], 8 bytes each. Here: indices.
+enum {
+#define SM90_PIPE(name, copies, arrives, count, waits, empty_count)                                                            \
+    AT_##name##_full, AT_##name##_full_last = AT_##name##_full + (copies) - 1, AT_##name##_empty,                              \
+        AT_##name##_empty_last = AT_##name##_empty + (copies) - 1,
+#define SM90_EVENT(name, copies, arrives, count, waits) AT_##name, AT_##name##_last = AT_##name + (copies) - 1,
+    FWD_SM90_BARRIERS(VARIANT, SM90_PIPE, SM90_EVENT) BARRIER_COUNT
+#undef SM90_PIPE
+#undef SM90_EVENT
+};
+constexpr u32 OFFSET_TASKS = OFFSET_BARRIERS + (8 * BARRIER_COUNT + 127) / 128 * 128;
+// Task records outlive their Q slot: the epilogue reads its task again after the slot was given back. Record n is overwritten with
+// task n + 2 * Q_STAGES, whose Q slot is free only once every consumer took task n + Q_STAGES, hence ended task n.
+constexpr int TASK_RECORDS = 2 * Q_STAGES;
+constexpr u32 OFFSET_STEPS = OFFSET_TASKS + TASK_RECORDS * 32;
+constexpr u32 SMEM_BYTES = OFFSET_STEPS + KV_STAGES * 8;
+static_assert(SMEM_BYTES <= 232448, "a CTA of sm_90a has at most 227 KB of shared memory");
+
+// Where one CTA's shared memory lies, and its barriers' addresses.
+struct Smem {
+    u32 base;
+    DEVICE u32 q(u32 slot) const { return base + OFFSET_Q + slot * Q_BYTES; }
+    DEVICE u32 k(u32 slot) const { return base + OFFSET_K + slot * KV_BYTES; }
+    DEVICE u32 v(u32 slot) const { return base + OFFSET_V + slot * KV_BYTES; }
+    DEVICE u32 o(u32 warp) const { return base + OFFSET_O + warp * O_WARP_BYTES; }
+    DEVICE u32 task(u32 uses) const { return base + OFFSET_TASKS + (uses & (TASK_RECORDS - 1)) * 32; }
+    DEVICE u32 step(u32 slot) const { return base + OFFSET_STEPS + slot * 8; }
+#define SM90_BARRIER(name)                                                                                                     \
+    DEVICE u32 name(u32 slot) const { return base + OFFSET_BARRIERS + 8 * (AT_##name + slot); }
+    SM90_BARRIER(q_load_full)
+    SM90_BARRIER(q_load_empty)
+    SM90_BARRIER(k_load_full)
+    SM90_BARRIER(k_load_empty)
+    SM90_BARRIER(v_load_full)
+    SM90_BARRIER(v_load_empty)
+#undef SM90_BARRIER
+};
+
+// One thread sets every barrier's arrival count; the CTA's first __syncthreads publishes them.
+DEVICE void init_barriers(Smem smem) {
+    u32 at = smem.base + OFFSET_BARRIERS;
+#define SM90_PIPE(name, copies, arrives, count, waits, empty_count)                                                            \
+    for (int i = 0; i < (copies); i++, at += 8) ptx::mbarrier_init(at, count);                                                 \
+    for (int i = 0; i < (copies); i++, at += 8) ptx::mbarrier_init(at, empty_count);
+#define SM90_EVENT(name, copies, arrives, count, waits)                                                                        \
+    for (int i = 0; i < (copies); i++, at += 8) ptx::mbarrier_init(at, count);
+    FWD_SM90_BARRIERS(VARIANT, SM90_PIPE, SM90_EVENT)
+#undef SM90_PIPE
+#undef SM90_EVENT
+    ptx::fence_mbarrier_init();
+    ptx::fence_proxy_async_shared();
+}
+
+DEVICE void write_task(u32 address, const FwdTask &task) {
+    int4 *to = static_cast<int4 *>(__cvta_shared_to_generic(address));
+    to[0] = make_int4(task.batch, task.head, task.tile, task.tiles);
+    to[1] = make_int4(task.steps, task.own[0], task.own[1], task.first_step);
+}
+DEVICE FwdTask read_task(u32 address) {
+    const int4 *from = static_cast<const int4 *>(__cvta_shared_to_generic(address));
+    int4 a = from[0], b = from[1];
+    return {a.x, a.y, a.z, a.w, b.x, {b.y, b.z}, b.w};
+}
+
+// Uses of a ring so far: slot and parity follow. Advanced only where control flow is uniform, so that it stays in uniform registers
+// (a divergent branch around it put 48 R2UR into the steady loop and cost 2-7 % on an H200).
+template <int STAGES> struct Ring {
+    u32 uses = 0;
+    DEVICE u32 slot() const { return uses & (STAGES - 1); }
+    DEVICE u32 parity() const { return (uses / STAGES) & 1; } // of the phase that fills the slot
+    DEVICE void advance() { uses++; }
+};
+
+DEVICE void wait(u32 barrier, u32 parity) {
+    ptx::mbarrier_wait_parity(barrier, parity);
+}
+
+// Tells the compiler that a value is the same in all lanes, so that what depends on it may stay in uniform registers.
+DEVICE int uniform(int x) {
+    return __shfl_sync(~0u, x, 0);
+}
+
+DEVICE int minimum(int a, int b) {
+    return a < b ? a : b;
+}
+DEVICE int maximum(int a, int b) {
+    return a > b ? a : b;
+}
+
+// The walk of a task whose steps are derived: key blocks [first, first + steps) in the plan's order, of which those from `full` on
+// are partial (diagonal, or end of the keys).
+struct Walk {
+    int first, steps, full;
+    DEVICE int key_block(int i, int order) const {
+        if (order == FWD_KV_FORWARD) return first + i;
+        if (order == FWD_KV_SINK_FIRST) return i == 0 ? first : first + steps - i;
+        return first + steps - 1 - i;
+    }
+};
+
+DEVICE Walk derive_walk(const FwdParams &params, const FwdTask &task) {
+    int seen = params.seqlen_kv; // keys that the tile's first row sees
+    if (IS_CAUSAL) seen = minimum(seen, maximum(0, task.tile * params.positions + 1 + params.seqlen_kv - params.seqlen_q));
+    return {task.first_step, task.steps, seen / TILE_KEYS};
+}
+
+#endif
