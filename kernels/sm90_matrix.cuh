@@ -1,9 +1,9 @@
 // Matrix work and stores of a consumer warp of the Hopper kernel: Q fragments, S = Q K^T and O += P V by wgmma with the A operand in
 // registers, and the normalised rows of O through shared memory.
-#ifndef FA4_KERNELS_MMA_SM90_CUH
-#define FA4_KERNELS_MMA_SM90_CUH
+#ifndef FA4_KERNELS_SM90_MMA_CUH
+#define FA4_KERNELS_SM90_MMA_CUH
 
-#include "softmax_sm90.cuh"
+#include "sm90_softmax.cuh"
 
 // A shared-memory operand with the 128-byte swizzle. leading: bytes between 64-column halves (read when N is the contiguous axis).
 DEVICE u64 smem_descriptor(u32 address, u32 leading) {
@@ -52,17 +52,6 @@ template <int N> DEVICE void issue_output(float (&o)[N], u32 (&p)[32], u64 v_des
     ptx::wgmma_commit_group();
 }
 
-// Where a row of a tile lies in the tensors.
-struct RowPlace {
-    int position, head;
-    bool exists;
-};
-DEVICE RowPlace place_row(const FwdParams &params, const FwdTask &task, u32 row) {
-    int position = task.tile * params.positions + (int)(row >> params.group_log2);
-    int head = params.group_log2 > 0 ? task.head * params.group + (int)(row & (params.group - 1)) : task.head;
-    return {position, head, position < params.seqlen_q};
-}
-
 // Four fragments of 16 columns of O, normalised. SATURATE: f16 rounds finite values above 65504 up to infinity; O never exceeds V, so
 // these are 65504. A true infinity (from V) stays.
 template <bool SATURATE> DEVICE void pack_output(u32 (&packed)[4], const float *o, const float (&scale)[2]) {
@@ -81,47 +70,36 @@ template <bool SATURATE, int N> DEVICE u32 stage_output(u32 staging, u32 lane, c
     for (int g = 0; g < N / 8; g++) {
         u32 packed[4];
         pack_output<SATURATE>(packed, o + 8 * g, scale);
-        ptx::stmatrix_x4(staging + swizzled(lane & 15, 2 * g + (lane >> 4), O_WARP_HALF_BYTES), packed);
-        if (IS_BF16 || SATURATE) continue;
+        ptx::stmatrix_x4(staging + swizzled(lane & 15, 2 * g + (lane >> 4), Q_HALF_BYTES), packed);
+        if constexpr (!IS_BF16 && !SATURATE) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) largest = ptx::max_f16x2(largest, ptx::abs_f16x2(packed[i]));
+            for (int i = 0; i < 4; i++) largest = ptx::max_f16x2(largest, ptx::abs_f16x2(packed[i]));
+        }
     }
     return largest;
 }
 
-// Stores the warp's 16 rows, multiplied by `scale`, through its staging area and the O map. Rows and columns beyond the tensor are
-// clipped by the map.
-DEVICE void store_output(const FwdParams &params, Smem smem, const FwdTask &task, u32 warp, u32 lane, const float (&o)[DIM / 2],
-                         const float (&scale)[2]) {
-    if (lane == 0) ptx::cp_async_bulk_wait_group_read_0(); // this warp's previous store has left the staging area
-    __syncwarp();
-    u32 largest = stage_output<false>(smem.o(warp), lane, o, scale);
+// Stages the warp's 16 rows, multiplied by `scale`, for the store warp. The staging area is free, the arrival the caller's.
+DEVICE void stage_rows(Smem smem, u32 warp, u32 lane, const float (&o)[DIM / 2], const float (&scale)[2]) {
+    u32 rows = smem.o() + 16 * warp * 128;
+    u32 largest = stage_output<false>(rows, lane, o, scale);
     if (!IS_BF16 && __any_sync(~0u, (largest & 0x7fff) >= 0x7c00 || largest >> 16 >= 0x7c00)) {
         // Through a shuffle, or ptxas keeps all products of the first pass alive for this one, and spills.
         float again[2] = {__shfl_sync(~0u, scale[0], lane), __shfl_sync(~0u, scale[1], lane)};
-        stage_output<true>(smem.o(warp), lane, o, again);
+        stage_output<true>(rows, lane, o, again);
     }
-    ptx::fence_proxy_async_shared();
+    ptx::fence_proxy_async_shared(); // the store warp's TMA reads them
     __syncwarp();
-    RowPlace place = place_row(params, task, 16 * warp);
-    if (lane == 0 && place.exists) {
-#pragma unroll
-        for (int half = 0; half < HALVES; half++)
-            ptx::cp_async_bulk_tensor_4d_store(&params.map[FWD_MAP_O], smem.o(warp) + half * O_WARP_HALF_BYTES, 64 * half, place.head,
-                                               place.position, task.batch);
-        ptx::cp_async_bulk_commit_group();
-    }
 }
 
-// The same in f32, straight from registers: for an f32 output and for partial results of a split key range.
+// The same in f32, straight from registers to global memory.
 DEVICE void store_output_f32(const FwdParams &params, const FwdTask &task, u32 warp, u32 lane, const float (&o)[DIM / 2],
                              const float (&scale)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         RowPlace place = place_row(params, task, 16 * warp + 8 * h + lane / 4);
         if (!place.exists) continue;
-        float *row = params.o_f32 + task.own[1] * params.o_split_stride + task.batch * params.o_strides[0] +
-                     place.position * params.o_strides[1] + place.head * params.o_strides[2] + 2 * (lane & 3);
+        float *row = params.o_f32 + task.batch * params.o_strides[0] + place.position * params.o_strides[1] + place.head * params.o_strides[2] + 2 * (lane & 3);
 #pragma unroll
         for (int g = 0; g < DIM / 8; g++) {
             if (8 * g >= params.dim) break;

@@ -2,10 +2,10 @@
 //
 // One step, steady state:   issue S' = Q K'^T, issue O += P V, wait for S', first half of the weights, wait for O (P is free),
 // second half and packing of P', checks. At a tile's end the same step joins the next tile's first scores with this tile's last P V.
-#ifndef FA4_KERNELS_CONSUMER_SM90_CUH
-#define FA4_KERNELS_CONSUMER_SM90_CUH
+#ifndef FA4_KERNELS_SM90_CONSUMER_CUH
+#define FA4_KERNELS_SM90_CONSUMER_CUH
 
-#include "mma_sm90.cuh"
+#include "sm90_matrix.cuh"
 
 #ifndef SM90_SPLIT
 #define SM90_SPLIT (MAX_FREE ? 32 : 0)
@@ -29,6 +29,7 @@ struct Consumer {
     int low[2], high[2]; // class interval: keys [low, high) of the lane's rows
     Ring<Q_STAGES> q_ring;
     Ring<KV_STAGES> k_ring, v_ring;
+    Ring<1> o_ring;
     Decisions decisions;
 
     DEVICE void release(u32 barrier) {
@@ -38,12 +39,13 @@ struct Consumer {
     // ---- tiles ----
 
     DEVICE void load_intervals(const FwdTask &task) {
-        if (FA4_MASK_CLASS != FWD_INTERVAL) return;
+        if constexpr (FA4_MASK_CLASS == FWD_INTERVAL) {
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            RowPlace place = place_row(params, task, 16 * warp + 8 * h + lane / 4);
-            low[h] = place.exists ? __ldg(params.row_lo + place.position) : 0;
-            high[h] = place.exists ? __ldg(params.row_hi + place.position) : 0;
+            for (int h = 0; h < 2; h++) {
+                RowPlace place = place_row(params, task, 16 * warp + 8 * h + lane / 4);
+                low[h] = place.exists ? __ldg(params.row_lo + place.position) : 0;
+                high[h] = place.exists ? __ldg(params.row_hi + place.position) : 0;
+            }
         }
     }
 
@@ -127,11 +129,11 @@ struct Consumer {
 
     DEVICE void issue_next_scores() {
         wait(smem.k_load_full(k_ring.slot()), k_ring.parity());
-        issue_scores(s, q, smem_descriptor(smem.k(0), 0) + uniform(k_ring.slot()) * (KV_BYTES >> 4));
+        issue_scores(s, q, smem_descriptor(smem.k(0), 0) + k_ring.slot() * (KV_BYTES >> 4));
     }
     DEVICE void issue_next_output(u32 accumulate) {
         wait(smem.v_load_full(v_ring.slot()), v_ring.parity());
-        issue_output(o, p, smem_descriptor(smem.v(0), KV_HALF_BYTES) + uniform(v_ring.slot()) * (KV_BYTES >> 4), accumulate);
+        issue_output(o, p, smem_descriptor(smem.v(0), KV_HALF_BYTES) + v_ring.slot() * (KV_BYTES >> 4), accumulate);
     }
     DEVICE void wait_output() {
         ptx::wgmma_wait_group<0>();
@@ -249,8 +251,8 @@ struct Consumer {
             float reference = MAX_FREE ? r.reference[h] : r.reference[h] * numbers.scale_log2;
             float lse = r.reference[h] == MINUS_INFINITY ? MINUS_INFINITY : (reference + ptx::lg2(r.sum[h])) * LN_2;
             if (params.lse != nullptr && (lane & 3) == 0 && place.exists)
-                params.lse[task.own[1] * params.lse_split_stride + task.batch * params.lse_strides[0] +
-                           place.head * params.lse_strides[1] + place.position * params.lse_strides[2]] = lse;
+                params.lse[task.batch * params.lse_strides[0] + place.head * params.lse_strides[1] +
+                           place.position * params.lse_strides[2]] = lse;
         }
     }
     DEVICE void finish(u32 record, Rows r) {
@@ -261,8 +263,14 @@ struct Consumer {
         float scale[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) scale[h] = r.reference[h] == MINUS_INFINITY ? 0.0f : ptx::rcp(r.sum[h]);
-        if (FA4_O_F32) store_output_f32(params, task, warp, lane, o, scale);
-        else store_output(params, smem, task, warp, lane, o, scale);
+        if (FA4_O_F32) {
+            store_output_f32(params, task, warp, lane, o, scale);
+            return;
+        }
+        wait(smem.o_store_empty(0), o_ring.parity() ^ 1);
+        stage_rows(smem, warp, lane, o, scale);
+        release(smem.o_store_full(0));
+        o_ring.advance();
     }
 
     // ---- counters (a build of their own) ----
@@ -319,8 +327,8 @@ struct Consumer {
         Walk walk = derive_walk(params, read_task(smem.task(record)));
         int partial = uniform(maximum(0, minimum(steps, walk.first + steps - walk.full))); // in all, highest keys
         int full_from = 1, full_to = steps;
-        if (params.kv_order == FWD_KV_REVERSE) full_from = maximum(1, partial);
-        else if (params.kv_order == FWD_KV_FORWARD) full_to = steps - partial;
+        if (params.kv_order == KV_REVERSE) full_from = maximum(1, partial);
+        else if (params.kv_order == KV_FORWARD) full_to = steps - partial;
         else full_from = partial == steps ? steps : 1 + partial;
         int i = 1;
         for (; i < minimum(full_from, steps); i++, accumulate = 1) next_block<true>(record, i, accumulate);
@@ -331,10 +339,13 @@ struct Consumer {
 
 DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane) {
     Consumer c{params, smem, {params.scale_log2, params.threshold}, warp, lane};
-    c.limit = ptx::ex2(params.threshold);
+    c.limit = params.weight_limit;
     c.q_sign = params.scale_negative ? 0x80008000u : 0;
     int steps = c.take_task();
-    if (steps == FWD_NO_TASK) return;
+    if (steps == FWD_NO_TASK) { // the store warp meets the end mark as one more tile
+        if (!FA4_O_F32) c.release(smem.o_store_full(0));
+        return;
+    }
     u32 record = c.q_ring.uses;
     float sum[2];
     u32 k_slot = c.k_ring.slot();
@@ -381,7 +392,7 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
         c.finish(record, done);
         record = next_record, steps = next_steps;
     }
-    if (lane == 0) ptx::cp_async_bulk_wait_group_0();
+    if (!FA4_O_F32) c.release(smem.o_store_full(0));
 }
 
 #endif

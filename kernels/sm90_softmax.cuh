@@ -8,10 +8,10 @@
 // redo the block with a maximum. The first block's reference is the exact maximum (so that a row with one key has weight 1 and O = V
 // exactly: a whole-number reference gave bf16 a weight in [0.71, 1.41], rounded, and four times the largest error), or the nearest
 // whole number when the plan asks for it. A row that has seen no key has reference -inf, sum 0 and O = 0.
-#ifndef FA4_KERNELS_SOFTMAX_SM90_CUH
-#define FA4_KERNELS_SOFTMAX_SM90_CUH
+#ifndef FA4_KERNELS_SM90_SOFTMAX_CUH
+#define FA4_KERNELS_SM90_SOFTMAX_CUH
 
-#include "smem_sm90.cuh"
+#include "sm90.cuh"
 
 constexpr float MINUS_INFINITY = __builtin_bit_cast(float, 0xff800000u);
 constexpr float SUM_LIMIT = 1e37f; // a larger sum may hide a weight that is no number any more
@@ -102,10 +102,11 @@ DEVICE void soft_cap(float (&s)[64], float cap_scale) {
 }
 
 DEVICE void count_weights(Decisions &decisions, const float (&s)[64], const bool (&exists)[2]) {
-    if (!COUNTS) return;
+    if constexpr (COUNTS) {
 #pragma unroll
-    for (int i = 0; i < 64; i++)
-        if (exists[(i >> 1) & 1]) decisions.p_max = fmaxf(decisions.p_max, s[i]);
+        for (int i = 0; i < 64; i++)
+            if (exists[(i >> 1) & 1]) decisions.p_max = fmaxf(decisions.p_max, s[i]);
+    }
 }
 
 // The reference of a tile's first block.

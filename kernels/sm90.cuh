@@ -1,7 +1,7 @@
 // The Hopper kernel's constants: the variant's macros as names, the shared-memory map, the barrier block, and the small pieces that
 // both roles use (waiting, ring cursors, the walk over key blocks). Budgets are checked here.
-#ifndef FA4_KERNELS_SMEM_SM90_CUH
-#define FA4_KERNELS_SMEM_SM90_CUH
+#ifndef FA4_KERNELS_SM90_CUH
+#define FA4_KERNELS_SM90_CUH
 
 #include "barriers.h"
 #include "ptx_sm90.cuh"
@@ -18,6 +18,7 @@ constexpr FwdVariant VARIANT = {
     FWD_VARIANT_FIELDS(SM90_FIELD)
 #undef SM90_FIELD
 };
+enum { KV_REVERSE = 0, KV_FORWARD = 1, KV_SINK_FIRST = 2 }; // as fa4_kv_order
 
 constexpr int DIM = FA4_DIM;
 constexpr int HALVES = DIM / 64; // 64-column halves: what one row of the 128-byte swizzle holds
@@ -37,24 +38,28 @@ static_assert((KV_STAGES & (KV_STAGES - 1)) == 0 && (Q_STAGES & (Q_STAGES - 1)) 
 
 // Registers a thread, by role. The pool is what the CTA was launched with: threads x the entry registers that ptxas gives.
 constexpr int REGISTERS_ENTRY = WARPGROUPS == 2 ? 168 : 128;
-constexpr int REGISTERS_LOAD = WARPGROUPS == 2 ? 40 : 32;
-constexpr int REGISTERS_SOFTMAX = WARPGROUPS == 2 ? 232 : 160;
-static_assert(REGISTERS_LOAD + WARPGROUPS * REGISTERS_SOFTMAX <= (1 + WARPGROUPS) * REGISTERS_ENTRY,
+constexpr int REGISTERS_OTHER = FA4_REGISTERS_OTHER;
+constexpr int REGISTERS_SOFTMAX = FA4_REGISTERS_SOFTMAX;
+static_assert(REGISTERS_OTHER + WARPGROUPS * REGISTERS_SOFTMAX <= (1 + WARPGROUPS) * REGISTERS_ENTRY,
               "setmaxnreg moves registers between the warpgroups of one CTA: the sum must fit what it started with");
 
-// Shared memory, from the start: Q slots, K slots, V slots, O staging (16 rows a warp), zeros, barriers, tasks, step of each K slot. A tile is HALVES blocks of rows x 128 bytes, swizzled by 128 bytes.
+// A tile is HALVES blocks of rows x 128 bytes, swizzled by 128 bytes.
 constexpr u32 Q_HALF_BYTES = TILE_ROWS * 128;
-constexpr u32 Q_BYTES = HALVES * Q_HALF_BYTES;
+constexpr u32 Q_BYTES = HALVES * Q_HALF_BYTES; // O too
 constexpr u32 KV_HALF_BYTES = TILE_KEYS * 128;
 constexpr u32 KV_BYTES = HALVES * KV_HALF_BYTES;
-constexpr u32 O_WARP_HALF_BYTES = 16 * 128;
-constexpr u32 O_WARP_BYTES = HALVES * O_WARP_HALF_BYTES;
-constexpr u32 OFFSET_Q = 0;
-constexpr u32 OFFSET_K = OFFSET_Q + Q_STAGES * Q_BYTES;
-constexpr u32 OFFSET_V = OFFSET_K + KV_STAGES * KV_BYTES;
-constexpr u32 OFFSET_O = OFFSET_V + KV_STAGES * KV_BYTES;
-constexpr u32 OFFSET_ZEROS = OFFSET_O + WARPS * O_WARP_BYTES; // O of 16 rows that see no key, one half
-constexpr u32 OFFSET_BARRIERS = OFFSET_ZEROS + O_WARP_HALF_BYTES;
+
+// Shared memory: the regions of FWD_SM90_SMEM, as offsets and sizes. Task records outlive their Q slot: consumers and the store warp
+// read a task again after the slot was given back. Record n is overwritten with task n + TASK_RECORDS, whose Q slot is free only
+// once every consumer took task n + TASK_RECORDS - Q_STAGES; by then tile n + 1 is staged, hence tile n stored.
+constexpr int TASK_RECORDS = 4 * Q_STAGES;
+enum : u32 {
+#define SM90_REGION(name, bytes) OFFSET_##name, OFFSET_##name##_last = OFFSET_##name + (bytes) - 1,
+    FWD_SM90_SMEM(VARIANT, SM90_REGION) SMEM_BYTES
+#undef SM90_REGION
+};
+static_assert(SMEM_BYTES == FWD_SM90_SMEM_BYTES(VARIANT) && OFFSET_barriers == FWD_SM90_BARRIER_OFFSET(VARIANT), "one map, two readers");
+static_assert(SMEM_BYTES <= 232448, "a CTA of sm_90a has at most 227 KB of shared memory");
 
 // Barriers lie in the order of the list, <name>.full[copies] and behind it <name>.empty[copies], 8 bytes each. Here: indices.
 enum {
@@ -66,37 +71,33 @@ enum {
 #undef SM90_PIPE
 #undef SM90_EVENT
 };
-constexpr u32 OFFSET_TASKS = OFFSET_BARRIERS + (8 * BARRIER_COUNT + 127) / 128 * 128;
-// Task records outlive their Q slot: the epilogue reads its task again after the slot was given back. Record n is overwritten with
-// task n + 2 * Q_STAGES, whose Q slot is free only once every consumer took task n + Q_STAGES, hence ended task n.
-constexpr int TASK_RECORDS = 2 * Q_STAGES;
-constexpr u32 OFFSET_STEPS = OFFSET_TASKS + TASK_RECORDS * 32;
-constexpr u32 SMEM_BYTES = OFFSET_STEPS + KV_STAGES * 8;
-static_assert(SMEM_BYTES <= 232448, "a CTA of sm_90a has at most 227 KB of shared memory");
+static_assert(OFFSET_steps == OFFSET_barriers + 8 * BARRIER_COUNT, "the barriers' region holds the list");
 
 // Where one CTA's shared memory lies, and its barriers' addresses.
 struct Smem {
     u32 base;
-    DEVICE u32 q(u32 slot) const { return base + OFFSET_Q + slot * Q_BYTES; }
-    DEVICE u32 k(u32 slot) const { return base + OFFSET_K + slot * KV_BYTES; }
-    DEVICE u32 v(u32 slot) const { return base + OFFSET_V + slot * KV_BYTES; }
-    DEVICE u32 o(u32 warp) const { return base + OFFSET_O + warp * O_WARP_BYTES; }
-    DEVICE u32 task(u32 uses) const { return base + OFFSET_TASKS + (uses & (TASK_RECORDS - 1)) * 32; }
-    DEVICE u32 step(u32 slot) const { return base + OFFSET_STEPS + slot * 8; }
+    DEVICE u32 q(u32 slot) const { return base + OFFSET_q + slot * Q_BYTES; }
+    DEVICE u32 k(u32 slot) const { return base + OFFSET_k + slot * KV_BYTES; }
+    DEVICE u32 v(u32 slot) const { return base + OFFSET_v + slot * KV_BYTES; }
+    DEVICE u32 o() const { return base + OFFSET_o; }
+    DEVICE u32 task(u32 uses) const { return base + OFFSET_tasks + (uses & (TASK_RECORDS - 1)) * 32; }
+    DEVICE u32 step(u32 slot) const { return base + OFFSET_steps + slot * 8; }
 #define SM90_BARRIER(name)                                                                                                     \
-    DEVICE u32 name(u32 slot) const { return base + OFFSET_BARRIERS + 8 * (AT_##name + slot); }
+    DEVICE u32 name(u32 slot) const { return base + OFFSET_barriers + 8 * (AT_##name + slot); }
     SM90_BARRIER(q_load_full)
     SM90_BARRIER(q_load_empty)
     SM90_BARRIER(k_load_full)
     SM90_BARRIER(k_load_empty)
     SM90_BARRIER(v_load_full)
     SM90_BARRIER(v_load_empty)
+    SM90_BARRIER(o_store_full)
+    SM90_BARRIER(o_store_empty)
 #undef SM90_BARRIER
 };
 
 // One thread sets every barrier's arrival count; the CTA's first __syncthreads publishes them.
 DEVICE void init_barriers(Smem smem) {
-    u32 at = smem.base + OFFSET_BARRIERS;
+    u32 at = smem.base + OFFSET_barriers;
 #define SM90_PIPE(name, copies, arrives, count, waits, empty_count)                                                            \
     for (int i = 0; i < (copies); i++, at += 8) ptx::mbarrier_init(at, count);                                                 \
     for (int i = 0; i < (copies); i++, at += 8) ptx::mbarrier_init(at, empty_count);
@@ -150,8 +151,8 @@ DEVICE int maximum(int a, int b) {
 struct Walk {
     int first, steps, full;
     DEVICE int key_block(int i, int order) const {
-        if (order == FWD_KV_FORWARD) return first + i;
-        if (order == FWD_KV_SINK_FIRST) return i == 0 ? first : first + steps - i;
+        if (order == KV_FORWARD) return first + i;
+        if (order == KV_SINK_FIRST) return i == 0 ? first : first + steps - i;
         return first + steps - 1 - i;
     }
 };
@@ -160,6 +161,17 @@ DEVICE Walk derive_walk(const FwdParams &params, const FwdTask &task) {
     int seen = params.seqlen_kv; // keys that the tile's first row sees
     if (IS_CAUSAL) seen = minimum(seen, maximum(0, task.tile * params.positions + 1 + params.seqlen_kv - params.seqlen_q));
     return {task.first_step, task.steps, seen / TILE_KEYS};
+}
+
+// Where a row of a tile lies in the tensors.
+struct RowPlace {
+    int position, head;
+    bool exists;
+};
+DEVICE RowPlace place_row(const FwdParams &params, const FwdTask &task, u32 row) {
+    int position = task.tile * params.positions + (int)(row >> params.group_log2);
+    int head = params.group_log2 > 0 ? task.head * params.group + (int)(row & (params.group - 1)) : task.head;
+    return {position, head, position < params.seqlen_q};
 }
 
 #endif

@@ -3,10 +3,10 @@
 // Order of loads: Q of a task, then K of each step with V of the step before it, across tasks too, because consumers issue Q K of the
 // next block before P V of this one. The task travels in shared memory beside its Q, the step beside its K: consumers read them
 // behind the same wait.
-#ifndef FA4_KERNELS_LOAD_SM90_CUH
-#define FA4_KERNELS_LOAD_SM90_CUH
+#ifndef FA4_KERNELS_SM90_LOAD_CUH
+#define FA4_KERNELS_SM90_LOAD_CUH
 
-#include "smem_sm90.cuh"
+#include "sm90.cuh"
 
 // Numbers of the tasks that this CTA runs. The counter is fetched once a task, CTAs' first tasks being their own numbers; so the
 // fetch that returns task_count - 1 is the launch's last, and it leaves the counter at 0 for the next launch.
@@ -86,24 +86,18 @@ struct Loader {
 
 // O = 0 and LSE = -inf for a tile that sees no key. The load thread does it alone, so that consumers meet no such tile: their loop
 // would lose its uniform registers to the extra branch.
-DEVICE void finish_empty(const FwdParams &params, Smem smem, const FwdTask &task) {
+DEVICE void finish_empty(const FwdParams &params, const FwdTask &task) {
+    constexpr int BYTES = FA4_O_F32 ? 4 : 2; // of one output element; o_f32 is the output's address whatever its type
     for (u32 row = 0; row < TILE_ROWS; row++) {
         RowPlace place = place_row(params, task, row);
         if (!place.exists) break;
         if (params.lse != nullptr)
-            params.lse[task.own[1] * params.lse_split_stride + task.batch * params.lse_strides[0] + place.head * params.lse_strides[1] +
-                       place.position * params.lse_strides[2]] = MINUS_INFINITY;
-        if (FA4_O_F32) {
-            float *o = params.o_f32 + task.own[1] * params.o_split_stride + task.batch * params.o_strides[0] +
-                       place.position * params.o_strides[1] + place.head * params.o_strides[2];
-            for (int i = 0; i < params.dim; i += 4) *reinterpret_cast<float4 *>(o + i) = make_float4(0, 0, 0, 0);
-        } else if (row % 16 == 0) {
-            for (int half = 0; half < HALVES; half++)
-                ptx::cp_async_bulk_tensor_4d_store(&params.map[FWD_MAP_O], smem.base + OFFSET_ZEROS, 64 * half, place.head,
-                                                   place.position, task.batch);
-        }
+            params.lse[task.batch * params.lse_strides[0] + place.head * params.lse_strides[1] + place.position * params.lse_strides[2]] =
+                MINUS_INFINITY;
+        long long at = task.batch * params.o_strides[0] + place.position * params.o_strides[1] + place.head * params.o_strides[2];
+        uint4 *o = reinterpret_cast<uint4 *>(reinterpret_cast<char *>(params.o_f32) + at * BYTES);
+        for (int i = 0; i < params.dim * BYTES / 16; i++) o[i] = make_uint4(0, 0, 0, 0);
     }
-    ptx::cp_async_bulk_commit_group();
 }
 
 DEVICE void load_role(const FwdParams &params, Smem smem) {
@@ -114,7 +108,7 @@ DEVICE void load_role(const FwdParams &params, Smem smem) {
     while (numbers.now < numbers.end) {
         numbers.now = numbers.next(params);
         if (task.steps > 0) loader.load_q(task);
-        else finish_empty(params, smem, task);
+        else finish_empty(params, task);
         int head = params.group_log2 > 0 ? task.head : task.head / params.group;
         Walk walk = derive_walk(params, task);
         const FwdStep *steps = params.steps + task.first_step;
@@ -133,7 +127,6 @@ DEVICE void load_role(const FwdParams &params, Smem smem) {
     loader.load_due_v();
     task.steps = FWD_NO_TASK;
     loader.load_q(task);
-    ptx::cp_async_bulk_wait_group_0(); // stores of empty tiles
 }
 
 #endif
