@@ -119,7 +119,7 @@ typedef struct FwdParams {
     FWD_POINTER(const int32_t) row_hi;
     FWD_POINTER(const uint32_t) bit_tiles;   /* [tile][128 rows][4], 16-byte aligned */
     FWD_POINTER(float) lse;                  /* null: not asked for */
-    FWD_POINTER(float) o_f32;                /* null unless the variant stores f32 */
+    FWD_POINTER(float) o_f32;                /* null unless the variant stores f32. sm_90a: always O's address, for tiles that see no key */
     FWD_POINTER(FwdCounters) counters;       /* per head of the plan; null unless the variant counts */
     FWD_POINTER(int32_t) next_task;          /* FWD_TAKE_COUNTER; 0 at launch */
     FWD_POINTER(const int32_t) worker_first; /* FWD_TAKE_LIST */

@@ -273,6 +273,13 @@ struct Consumer {
         o_ring.advance();
     }
 
+    // The store warp meets the end mark as one more tile.
+    DEVICE void end_store() {
+        if (FA4_O_F32) return;
+        wait(smem.o_store_empty(0), o_ring.parity() ^ 1); // else a fast warp's arrival would count for the tile before
+        release(smem.o_store_full(0));
+    }
+
     // ---- counters (a build of their own) ----
 
     // Decisions of one block. A counted warp is 32 rows, two warps here: they agree through a named barrier.
@@ -342,8 +349,8 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
     c.limit = params.weight_limit;
     c.q_sign = params.scale_negative ? 0x80008000u : 0;
     int steps = c.take_task();
-    if (steps == FWD_NO_TASK) { // the store warp meets the end mark as one more tile
-        if (!FA4_O_F32) c.release(smem.o_store_full(0));
+    if (steps == FWD_NO_TASK) {
+        c.end_store();
         return;
     }
     u32 record = c.q_ring.uses;
@@ -392,7 +399,7 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
         c.finish(record, done);
         record = next_record, steps = next_steps;
     }
-    if (!FA4_O_F32) c.release(smem.o_store_full(0));
+    c.end_store();
 }
 
 #endif

@@ -2,6 +2,7 @@
 #include "api/api.h"
 
 #include "cpu/cpu.h"
+#include "cuda/cuda.h"
 #include "emu/emu_backend.h"
 #include "files/files.h"
 
@@ -17,6 +18,7 @@ typedef struct known_backend {
 static const known_backend backends[] = {
     {"cpu", "cpu", &cpu_backend},
     {"emu", "emu:sm_100a", &emu_backend},
+    {"cuda", "cuda:0", &cuda_backend},
 };
 
 static const known_backend *find_backend(const char *name) {
@@ -30,7 +32,7 @@ static const known_backend *find_backend(const char *name) {
 static fa4_status open_named(fa4_context *context, const char *name, api_device **device, fa4_error *err) {
     const known_backend *known = find_backend(name);
     if (known == NULL)
-        return error_set(err, FA4_NO_DEVICE, "device: \"%.40s\" is not known; there are \"auto\", \"cpu\", \"emu:sm_100a\", \"emu:sm_90a\"", name);
+        return error_set(err, FA4_NO_DEVICE, "device: \"%.40s\" is not known; there are \"auto\", \"cpu\", \"cuda\", \"emu:sm_100a\", \"emu:sm_90a\"", name);
     if (strcmp(name, known->prefix) == 0) name = known->whole;
     for (int32_t i = 0; i < context->device_count; i++)
         if (strcmp(context->devices[i].name, name) == 0) {

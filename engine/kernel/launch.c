@@ -13,7 +13,7 @@ _Static_assert(sizeof(FwdTask) == 32 && sizeof(FwdStep) == 16 && sizeof(FwdTenso
 _Static_assert((int)FWD_CAUSAL == (int)FA4_CLASS_CAUSAL && (int)FWD_BITS == (int)FA4_CLASS_BITS, "the classes of the plan");
 _Static_assert((int)FWD_BF16 == (int)FA4_BF16 && (int)FWD_FIRST_BLOCK == (int)FA4_ROW_MAX_FIRST_BLOCK, "the plan's numbers");
 
-enum { UPLOAD_ALIGN = 256, THREADS_SM100 = 512, THREADS_SM90 = 384 };
+enum { UPLOAD_ALIGN = 256, THREADS_SM100 = 512, SMEM_BYTES_SM90 = 232448 };
 
 /* ---- variant -------------------------------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ void kernel_variant_of_plan(const fa4_plan *plan, int32_t o_f32, FwdVariant *var
         .packed = h->packed,
         .soft_cap = h->problem.soft_cap > 0,
         .row_max = s->row_max,
-        .integer_reference = max_free ? 1 : s->integer_reference,
+        .integer_reference = max_free && !launch_is_sm90(h) ? 1 : s->integer_reference,
         .emulated_pairs = s->exp2_emulated_pairs,
         .first_fragment = s->exp2_first_fragment,
         .p_split = s->p_split,
@@ -60,6 +60,26 @@ static fa4_status supports_sm100(const fa4_plan_header *h, fa4_error *err) {
     return FA4_OK;
 }
 
+static fa4_status supports_sm90(const fa4_plan_header *h, fa4_error *err) {
+    const fa4_schedule *s = &h->schedule;
+    if (s->tile_rows != 128)
+        return error_set(err, FA4_UNSUPPORTED, "tile_rows: %s computes tiles of 128 rows, got %d", h->device, s->tile_rows);
+    if (s->q_stages != 2)
+        return error_set(err, FA4_UNSUPPORTED, "q_stages: %s keeps 2 tiles of queries, got %d", h->device, s->q_stages);
+    if (s->kv_stages != 2 && s->kv_stages != 4)
+        return error_set(err, FA4_UNSUPPORTED, "kv_stages: %s has rings of 2 or 4 key blocks, got %d", h->device, s->kv_stages);
+    if (s->order_barrier)
+        return error_set(err, FA4_UNSUPPORTED, "order_barrier: the warpgroups of %s overlap on their own (0), got %d", h->device, s->order_barrier);
+    if (s->row_max == FA4_ROW_MAX_EACH_BLOCK && s->integer_reference)
+        return error_set(err, FA4_UNSUPPORTED, "integer_reference: %s has whole references with row_max = \"first_block\" only", h->device);
+    FwdVariant variant = {.dim = h->problem.dim <= 64 ? 64 : 128, .q_stages = s->q_stages, .kv_stages = s->kv_stages,
+                          .tile_rows = s->tile_rows, .tile_keys = s->tile_keys};
+    if (FWD_SM90_SMEM_BYTES(variant) > SMEM_BYTES_SM90)
+        return error_set(err, FA4_UNSUPPORTED, "kv_stages: %d need %d bytes of shared memory, a CTA of %s has %d", s->kv_stages,
+                         FWD_SM90_SMEM_BYTES(variant), h->device, SMEM_BYTES_SM90);
+    return FA4_OK;
+}
+
 fa4_status kernel_launch_supports(const fa4_plan *plan, fa4_error *err) {
     const fa4_plan_header *h = &plan->header;
     const fa4_problem *p = &h->problem;
@@ -77,7 +97,7 @@ fa4_status kernel_launch_supports(const fa4_plan *plan, fa4_error *err) {
                          h->device, longest, p->seqlen_q, p->seqlen_kv);
     if (p->batch > INT32_MAX)
         return error_set(err, FA4_UNSUPPORTED, "batch: %s takes up to 2^31 - 1, got %" PRId64, h->device, p->batch);
-    return launch_is_sm90(h) ? FA4_OK : supports_sm100(h, err);
+    return launch_is_sm90(h) ? supports_sm90(h, err) : supports_sm100(h, err);
 }
 
 /* ---- tasks and grid --------------------------------------------------------------------------------------------------- */
@@ -99,6 +119,8 @@ static launch_take choose_take(const fa4_plan *plan) {
         return (launch_take){persistent < h->task_count ? persistent : h->task_count, FWD_TAKE_COUNTER};
     }
     bool lpt = h->schedule.tile_order == FA4_ORDER_LPT;
+    /* sm_90a is persistent in every order: what a CTA does between tiles overlaps with the tiles. Its counter beats a fixed stride. */
+    if (launch_is_sm90(h)) return (launch_take){persistent < h->task_count ? persistent : h->task_count, FWD_TAKE_COUNTER};
     if (lpt && h->schedule.workers <= 0) return (launch_take){h->task_count, FWD_TAKE_STRIDE};
     return (launch_take){persistent < h->task_count ? persistent : h->task_count, lpt ? FWD_TAKE_COUNTER : FWD_TAKE_STRIDE};
 }
@@ -179,7 +201,7 @@ fa4_status kernel_launch_create(const fa4_plan *plan, int32_t o_f32, kernel_laun
     launch_take take = choose_take(plan);
     launch->grid = (uint32_t)(h->task_count > 0 ? take.grid : 0);
     launch->take = take.take;
-    launch->block = launch_is_sm90(h) ? THREADS_SM90 : THREADS_SM100;
+    launch->block = launch_is_sm90(h) ? (uint32_t)FWD_SM90_THREADS(launch->variant) : THREADS_SM100;
     launch->smem_bytes = (uint32_t)kernel_variant_smem_bytes(&launch->variant);
     launch_walks walks;
     fa4_status status = launch_walks_make(plan, &walks, err);
@@ -292,7 +314,7 @@ static void fill_addresses(const kernel_launch *launch, const fa4_plan_header *h
         params->lse = (uint64_t)(uintptr_t)tensors->lse.data;
         for (int axis = 0; axis < 3; axis++) params->lse_strides[axis] = tensors->lse.strides[axis];
     }
-    if (launch->variant.o_f32) {
+    if (launch->variant.o_f32 || launch->variant.arch == 90) {
         params->o_f32 = (uint64_t)(uintptr_t)tensors->o.data;
         for (int axis = 0; axis < 3; axis++) params->o_strides[axis] = tensors->o.strides[axis];
     }

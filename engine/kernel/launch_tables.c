@@ -24,6 +24,29 @@ static void add_sm100_barriers(const FwdVariant *variant, kernel_tables *t) {
 #undef NAMED
 }
 
+static void add_sm90_tables(const FwdVariant *variant, kernel_tables *t) {
+    int32_t at = FWD_SM90_BARRIER_OFFSET(*variant);
+#define PIPE(name, copies, arriving, fills, waiting, frees)                                        \
+    add_barrier(t, (kernel_barrier){#name ".full", copies, at, 0, arriving, fills, waiting});      \
+    at += 8 * (copies);                                                                            \
+    add_barrier(t, (kernel_barrier){#name ".empty", copies, at, 0, waiting, frees, arriving});     \
+    at += 8 * (copies);
+#define EVENT(name, copies, arriving, number, waiting)
+#define NAMED(name, first, ids, threads, arriving, waiting)                                        \
+    add_barrier(t, (kernel_barrier){#name, ids, first, 1, arriving, threads, waiting});
+    FWD_SM90_BARRIERS(*variant, PIPE, EVENT)
+    FWD_SM90_NAMED(*variant, NAMED)
+#undef PIPE
+#undef EVENT
+#undef NAMED
+    at = 0;
+#define SMEM(name, bytes)                                                                          \
+    t->smem[t->smem_count++] = (kernel_region){#name, at, bytes};                                  \
+    at += bytes;
+    FWD_SM90_SMEM(*variant, SMEM)
+#undef SMEM
+}
+
 static void add_sm100_memories(const FwdVariant *variant, kernel_tables *t) {
     int32_t at = 0;
 #define SMEM(name, bytes)                                                                          \
@@ -38,18 +61,25 @@ static void add_sm100_memories(const FwdVariant *variant, kernel_tables *t) {
 
 void kernel_tables_of_variant(const FwdVariant *variant, kernel_tables *tables) {
     *tables = (kernel_tables){0};
-    if (variant->arch != 100) return;
+    if (variant->arch == 90) {
+        add_sm90_tables(variant, tables);
+        return;
+    }
     add_sm100_barriers(variant, tables);
     add_sm100_memories(variant, tables);
 }
 
 int32_t kernel_variant_smem_bytes(const FwdVariant *variant) {
-    return variant->arch == 100 ? FWD_SM100_SMEM_BYTES(*variant) : 0;
+    return variant->arch == 100 ? FWD_SM100_SMEM_BYTES(*variant) : FWD_SM90_SMEM_BYTES(*variant);
 }
 
 int32_t kernel_variant_warp_role(const FwdVariant *variant, int32_t warp) {
     static const int32_t issuers[4] = {FWD_ROLE_MMA, FWD_ROLE_LOAD, FWD_ROLE_STORE, FWD_ROLE_SCHEDULE};
-    if (variant->arch != 100 || warp < 0 || warp > 15) return 0;
+    if (variant->arch == 90) {
+        if (warp < 2) return warp == 0 ? FWD_ROLE_LOAD : warp == 1 ? FWD_ROLE_STORE : 0;
+        return warp >= 4 && warp < FWD_SM90_THREADS(*variant) / 32 ? FWD_ROLE_SOFTMAX : 0;
+    }
+    if (warp < 0 || warp > 15) return 0;
     if (warp < 8) return FWD_ROLE_SOFTMAX;
     return warp < 12 ? FWD_ROLE_CORRECTION : issuers[warp - 12];
 }
