@@ -116,6 +116,12 @@ FWD_DEVICE Pair add_rm_ftz_f32x2(Pair a, Pair b) {
     asm("add.rm.ftz.f32x2 %0, %1, %2;" : "=l"(d.bits) : "l"(a.bits), "l"(b.bits));
     return d;
 }
+// The largest of three, NaN left out.
+FWD_DEVICE float max3(float a, float b, float c) {
+    float d;
+    asm("max.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
 // The largest of three; NaN when one is NaN.
 FWD_DEVICE float max3_nan(float a, float b, float c) {
     float d;

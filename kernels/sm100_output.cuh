@@ -31,7 +31,7 @@ FWD_DEVICE void rescale_output(uint32_t o, float scale) {
 FWD_DEVICE void round_output(const float (&x)[OUTPUT_STEP], uint32_t (&packed)[OUTPUT_STEP / 2]) {
     float peak = 0.0f;
 #pragma unroll
-    for (int k = 0; k < OUTPUT_STEP; k++) peak = ptx::max(peak, fabsf(x[k]));
+    for (int k = 0; k < OUTPUT_STEP; k += 2) peak = ptx::max3(peak, fabsf(x[k]), fabsf(x[k + 1]));
 #pragma unroll
     for (int k = 0; k < OUTPUT_STEP; k += 2)
         packed[k / 2] = VARIANT.dtype == FWD_BF16 ? ptx::cvt_rn_satfinite_bf16x2(x[k], x[k + 1]) : ptx::cvt_rn_satfinite_f16x2(x[k], x[k + 1]);
@@ -59,8 +59,11 @@ struct OutputRow {
         }
     }
 
-    FWD_DEVICE void put(int column, const float (&x)[OUTPUT_STEP]) const {
+    // Bits outside of `keep` become 0: all of a hidden row.
+    FWD_DEVICE void put(int column, float (&x)[OUTPUT_STEP], uint32_t keep) const {
         if (VARIANT.o_f32) {
+#pragma unroll
+            for (int k = 0; k < OUTPUT_STEP; k++) x[k] = __uint_as_float(__float_as_uint(x[k]) & keep);
 #pragma unroll
             for (int k = 0; k < OUTPUT_STEP; k += 4)
                 if (global && column + k < cta.params.dim) *(float4 *)(global + column + k) = make_float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
@@ -68,6 +71,8 @@ struct OutputRow {
         }
         uint32_t packed[OUTPUT_STEP / 2];
         round_output(x, packed);
+#pragma unroll
+        for (int k = 0; k < OUTPUT_STEP / 2; k++) packed[k] &= keep;
         uint8_t *half = cta.smem.o[stage] + column / HALF_COLUMNS * HALF_BYTES;
         const uint32_t chunk = column % HALF_COLUMNS / 8;
         *(uint4 *)(half + swizzled(row, chunk)) = make_uint4(packed[0], packed[1], packed[2], packed[3]);
@@ -77,8 +82,8 @@ struct OutputRow {
 
 // O[stage] * inverse, to staging or to global memory. `own`: the tile has visited a block, O holds its sum.
 FWD_DEVICE void write_output(const OutputRow &out, float inverse, bool own) {
-    const bool hidden = inverse < 0.0f; // 0 whatever O holds: masked keys meet any V
-    if (hidden) inverse = 0.0f;
+    const uint32_t keep = inverse < 0.0f ? 0 : ~0u; // a hidden row is 0 whatever O holds: masked keys meet any V
+    const ptx::Pair factor = ptx::pack(inverse, inverse);
 #pragma unroll 1
     for (int column = 0; column < VARIANT.dim; column += OUTPUT_STEP) {
         uint32_t r[OUTPUT_STEP] = {};
@@ -89,8 +94,9 @@ FWD_DEVICE void write_output(const OutputRow &out, float inverse, bool own) {
         }
         float x[OUTPUT_STEP];
 #pragma unroll
-        for (int k = 0; k < OUTPUT_STEP; k++) x[k] = hidden ? 0.0f : __uint_as_float(r[k]) * inverse;
-        out.put(column, x);
+        for (int k = 0; k < OUTPUT_STEP; k += 2)
+            ptx::unpack(ptx::mul_rn_f32x2(ptx::pack(__uint_as_float(r[k]), __uint_as_float(r[k + 1])), factor), x[k], x[k + 1]);
+        out.put(column, x, keep);
     }
 }
 
