@@ -297,6 +297,41 @@ static void nothing(fa4_context *context) {
     free_problem(&y);
 }
 
+/* Outputs in f32; the largest number stays finite, infinity stays infinite. */
+static void outputs(fa4_context *context) {
+    problem x = make_problem(1, 200, 300, 4, 2, 72, FA4_F16);
+    fill(&x.t.q, 1, 1);
+    fill(&x.t.k, 2, 1);
+    fill(&x.t.v, 3, 1);
+    free(x.t.o.data);
+    x.t.o = (fa4_tensor){.data = aligned_alloc(64, 200 * 4 * 72 * 4), .dtype = FA4_F32, .rank = 4, .shape = {1, 200, 4, 72}, .strides = {57600, 288, 72, 1}};
+    check_problem(context, &x, "output in f32");
+    free_problem(&x);
+
+    for (int32_t dtype = FA4_F16; dtype <= FA4_BF16; dtype++) {
+        problem y = make_problem(1, 60, 200, 1, 1, 64, dtype);
+        fill(&y.t.q, 4, 0.5);
+        fill(&y.t.k, 5, 0.5);
+        const uint16_t largest = dtype == FA4_F16 ? 0x7bff : 0x7f7f, infinite = dtype == FA4_F16 ? 0x7c00 : 0x7f80;
+        for (int64_t j = 0; j < 200 * 64; j++) ((uint16_t *)y.t.v.data)[j] = dtype == FA4_F16 || j % 64 ? to_half(1, dtype) : to_half(0x1p120f, dtype);
+        for (int64_t j = 0; j < 200; j++) {
+            if (dtype == FA4_F16) ((uint16_t *)y.t.v.data)[j * 64] = largest;
+            ((uint16_t *)y.t.v.data)[j * 64 + 1] = j == 77 ? infinite : to_half(1, dtype);
+        }
+        fa4_error err;
+        fa4_report report;
+        fa4_status status = run(context, &y, DEVICE, &report, &err);
+        CHECK(status == FA4_OK, "%s", err.text);
+        int wrong = 0;
+        for (int64_t i = 0; i < 60; i++) {
+            float large = from_half(((uint16_t *)y.t.o.data)[i * 64], dtype), inf = from_half(((uint16_t *)y.t.o.data)[i * 64 + 1], dtype);
+            wrong += !isfinite(large) || large < 6e4f || !(isinf(inf) && inf > 0) || fabsf(from_half(((uint16_t *)y.t.o.data)[i * 64 + 2], dtype) - 1) > 0.01f;
+        }
+        CHECK(wrong == 0, "dtype %d: %d rows of %g", dtype, wrong, (double)from_half(((uint16_t *)y.t.o.data)[0], dtype));
+        free_problem(&y);
+    }
+}
+
 int main(int argc, char **argv) {
     fa4_context *context = NULL;
     fa4_error err;
@@ -309,6 +344,7 @@ int main(int argc, char **argv) {
         CHECK(err.text[0] != '\0', "an absent device says why");
     } else {
         nothing(context);
+        outputs(context);
         special_keys(context, all ? 1 : 8);
         covering_list(context, all ? 1000 : 80);
         if (all) lengths(context);
