@@ -315,7 +315,8 @@ void kernel_cache_write(kernel_cache *c, const sha256_digest *key,
     if (good && rename(part, path) != 0) good = false, failure = errno;
     if (!good) {
         unlink(part);
-        warn_once(c, strerror(failure));
+        if (failure != ENOENT)
+            warn_once(c, strerror(failure)); /* else another process cleared the cache meanwhile */
         return;
     }
     make_room(c);
