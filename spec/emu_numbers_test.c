@@ -54,10 +54,10 @@ static const char *type_of(char letter) {
     return letter == 'h' ? "b16" : letter == 'd' ? "b64" : "b32";
 }
 
-static void write_kernel(char *text, size_t bytes, const form *f) {
-    size_t n = (size_t)snprintf(text, bytes, ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u64 pa, .param .u64 pb, "
+static void write_kernel(char *text, size_t bytes, const form *f, const char *target) {
+    size_t n = (size_t)snprintf(text, bytes, ".version 8.6\n.target %s\n.address_size 64\n.visible .entry k(.param .u64 pa, .param .u64 pb, "
                                              ".param .u64 pc, .param .u64 pd)\n{\n.reg .pred p0;\n.reg .b64 at, ad, qa, qb, qc, qd;\n.reg .b32 i, j, s;\n"
-                                             "mov.u32 i, %%tid.x;\nmov.u32 j, %%ctaid.x;\nmad.lo.s32 i, j, 256, i;\nmul.wide.u32 at, i, 8;\n");
+                                             "mov.u32 i, %%tid.x;\nmov.u32 j, %%ctaid.x;\nmad.lo.s32 i, j, 256, i;\nmul.wide.u32 at, i, 8;\n", target);
     int sources = (int)strlen(f->operands) - 1;
     if (f->operands[0] != 'p') n += (size_t)snprintf(text + n, bytes - n, ".reg .%s rd;\n", type_of(f->operands[0]));
     for (int s = 0; s < sources; s++)
@@ -75,7 +75,7 @@ static bool execute(const form *f, const char *cpu, uint64_t *out) {
     static emu_report report;
     emu_module *m;
     fa4_error err = {0};
-    write_kernel(text, sizeof text, f);
+    write_kernel(text, sizeof text, f, "sm_100a");
     if (emu_module_load(text, strlen(text), cpu, &m, &err) != FA4_OK) {
         CHECK(false, "%s: %s", f->text, err.text);
         return false;
@@ -122,24 +122,29 @@ static void check_form(const form *f) {
 static float f(uint64_t u) { return half_float_of_bits((uint32_t)u); }
 static uint64_t fb(float x) { return x != x ? 0x7fffffffu : half_bits_of_float(x); }
 static uint64_t z(uint64_t u) { return (u & 0x7f800000) == 0 ? u & 0x80000000 : u & 0xffffffff; }
+/* .ftz flushes what is below 2^-126 before denormal rounding lifts it there. */
+static uint64_t zt(float r, double exact) { return fabsf(r) == 0x1p-126f && fabs(exact) < 0x1p-126 * (1 - 0x1p-25) ? half_bits_of_float(r) & 0x80000000 : z(fb(r)); }
 static double d(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
-static uint64_t db(double x) { uint64_t u; memcpy(&u, &x, 8); return x != x ? 0x7ff8000000000000ull : u; }
+static uint64_t db(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
+static uint64_t nan64(uint64_t a) { return d(a) != d(a) ? a | 1ull << 51 : 0; }
+#define FIRST_NAN(x, y, w) if (nan64(x)) return nan64(x); if (nan64(y)) return nan64(y); if (nan64(w)) return nan64(w);
+#define DEFAULT_NAN(r) return r != r ? 0xfff8000000000000ull : db(r);
 
 HOST(add_f32, volatile float x = f(a), y = f(b); volatile float r = x + y; return fb(r);)
 HOST(add_ftz, volatile float x = f(z(a)), y = f(z(b)); volatile float r = x + y; return z(fb(r));)
 HOST(sub_f32, volatile float x = f(a), y = f(b); volatile float r = x - y; return fb(r);)
 HOST(mul_f32, volatile float x = f(a), y = f(b); volatile float r = x * y; return fb(r);)
-HOST(mul_ftz, volatile float x = f(z(a)), y = f(z(b)); volatile float r = x * y; return z(fb(r));)
+HOST(mul_ftz, volatile float x = f(z(a)), y = f(z(b)); volatile float r = x * y; return zt(r, (double)x * y);)
 HOST(fma_f32, volatile float x = f(a), y = f(b), w = f(c); volatile float r = fmaf(x, y, w); return fb(r);)
-HOST(fma_ftz, volatile float x = f(z(a)), y = f(z(b)), w = f(z(c)); volatile float r = fmaf(x, y, w); return z(fb(r));)
+HOST(fma_ftz, volatile float x = f(z(a)), y = f(z(b)), w = f(z(c)); volatile float r = fmaf(x, y, w); return zt(r, (double)x * y + w);)
 HOST(div_f32, volatile float x = f(a), y = f(b); volatile float r = x / y; return fb(r);)
 HOST(rcp_f32, volatile float x = f(a); volatile float r = 1.0f / x; return fb(r);)
 HOST(sqrt_f32, volatile float x = f(a); volatile float r = sqrtf(x); return fb(r);)
 HOST(add_sat, float r = f(a) + f(b); return fb(r > 0 ? (r < 1 ? r : 1) : 0);)
-HOST(add_f64, volatile double r = d(a) + d(b); return db(r);)
-HOST(mul_f64, volatile double x = d(a), y = d(b); volatile double r = x * y; return db(r);)
-HOST(fma_f64, volatile double x = d(a), y = d(b), w = d(c); volatile double r = fma(x, y, w); return db(r);)
-HOST(div_f64, volatile double x = d(a), y = d(b); volatile double r = x / y; return db(r);)
+HOST(add_f64, FIRST_NAN(a, b, 0) volatile double x = d(a), y = d(b); volatile double r = x + y; DEFAULT_NAN(r))
+HOST(mul_f64, FIRST_NAN(a, b, 0) volatile double x = d(a), y = d(b); volatile double r = x * y; DEFAULT_NAN(r))
+HOST(fma_f64, FIRST_NAN(a, b, c) volatile double x = d(a), y = d(b), w = d(c); volatile double r = fma(x, y, w); DEFAULT_NAN(r))
+HOST(div_f64, FIRST_NAN(a, b, 0) volatile double x = d(a), y = d(b); volatile double r = x / y; DEFAULT_NAN(r))
 #define PAIR_OF(one) return (one(a & 0xffffffff, b & 0xffffffff, c & 0xffffffff)) | (one(a >> 32, b >> 32, c >> 32)) << 32;
 HOST(add_x2, PAIR_OF(add_f32)) HOST(mul_x2, PAIR_OF(mul_f32)) HOST(fma_x2, PAIR_OF(fma_f32))
 HOST(add_ftz_x2, PAIR_OF(add_ftz)) HOST(mul_ftz_x2, PAIR_OF(mul_ftz)) HOST(fma_ftz_x2, PAIR_OF(fma_ftz))
@@ -157,7 +162,7 @@ HOST(max3_f32, return fb(larger(larger(f(a), f(b)), f(c)));) HOST(min3_f32, retu
 HOST(max_nan, return f(a) != f(a) || f(b) != f(b) ? 0x7fffffff : fb(larger(f(a), f(b)));)
 HOST(max3_nan, return f(a) != f(a) || f(b) != f(b) || f(c) != f(c) ? 0x7fffffff : fb(larger(larger(f(a), f(b)), f(c)));)
 HOST(max_xorsign, uint64_t r = fb(larger(fabsf(f(a)), fabsf(f(b)))); return r == 0x7fffffff ? r : (r & 0x7fffffff) | ((a ^ b) & 0x80000000);)
-HOST(neg_f32, return a ^ 0x80000000;) HOST(abs_f32, return a & 0x7fffffff;)
+HOST(neg_f32, return f(a) != f(a) ? 0x7fffffff : a ^ 0x80000000;) HOST(abs_f32, return f(a) != f(a) ? 0x7fffffff : a & 0x7fffffff;)
 
 /* 16-bit formats through 113 bits. */
 static _Float16 g(uint64_t u) { uint16_t h = (uint16_t)u; _Float16 x; memcpy(&x, &h, 2); return x; }
@@ -194,8 +199,8 @@ HOST(mul_hi_u64, return (uint64_t)(((unsigned __int128)a * b) >> 64);) HOST(mul_
 HOST(mul_wide_u, return a * b;) HOST(mul_wide_s, return (uint64_t)((int64_t)s(a) * s(b));) HOST(mad_wide_u, return a * b + c;)
 HOST(mul_wide_u16, return a * b;)
 HOST(add_sat_s, int64_t r = (int64_t)s(a) + s(b); return (uint64_t)(r > INT32_MAX ? INT32_MAX : r < INT32_MIN ? INT32_MIN : r);)
-HOST(div_u, return b ? a / b : ~0u;) HOST(rem_u, return b ? a % b : a;)
-HOST(div_s, return b == 0 ? ~0u : (uint64_t)((int64_t)s(a) / s(b));) HOST(rem_s, return b == 0 ? a : (uint64_t)((int64_t)s(a) % s(b));)
+HOST(div_u, return b ? a / b : ~0u;) HOST(rem_u, return b ? a % b : ~0u;)
+HOST(div_s, return b == 0 ? ~0u : (uint64_t)((int64_t)s(a) / s(b));) HOST(rem_s, return b == 0 ? ~0u : (uint64_t)((int64_t)s(a) % s(b));)
 HOST(min_u, return a < b ? a : b;) HOST(max_u, return a > b ? a : b;) HOST(min_s, return s(a) < s(b) ? a : b;) HOST(max_s, return s(a) > s(b) ? a : b;)
 HOST(abs_s, return s(a) < 0 ? 0 - a : a;) HOST(neg_s, return 0 - a;)
 HOST(sad_u, return (a > b ? a - b : b - a) + c;) HOST(sad_s, int64_t r = (int64_t)s(a) - s(b); return (uint64_t)(r < 0 ? -r : r) + c;)
@@ -228,8 +233,8 @@ HOST(gt_ftz, return f(z(a)) > f(z(b));) HOST(lt_s64, return (int64_t)a < (int64_
 static uint64_t to_int(double x, double least, double most, int64_t lo, uint64_t hi) { return x != x ? 0 : x <= least ? (uint64_t)lo : x >= most ? hi : x < 0 ? (uint64_t)(int64_t)x : (uint64_t)x; }
 HOST(f16x2_f32, return (uint64_t)gb((_Float16)f(a)) << 16 | gb((_Float16)f(b));)
 HOST(bf16x2_f32, return bb(f(a)) << 16 | bb(f(b));)
-HOST(f32_f16, return fb((float)g(a));) HOST(f32_bf16, return fb(half_bf16_to_float((uint16_t)a));) HOST(f16_f32, return gb((_Float16)f(a));)
-HOST(f16_f64, return gb((_Float16)d(a));) HOST(f32_f64, volatile double x = d(a); volatile float r = (float)x; return fb(r);) HOST(f64_f32, return db((double)f(a));)
+HOST(f32_f16, return fb((float)g(a));) HOST(f32_bf16, return a << 16;) HOST(f16_f32, return gb((_Float16)f(a));)
+HOST(f16_f64, if (nan64(a)) return a >> 63 << 15 | 0x7c00 | (nan64(a) & 0xfffffffffffff) >> 42; return gb((_Float16)d(a));) HOST(f32_f64, if (nan64(a)) return a >> 63 << 31 | 0x7f800000 | (nan64(a) & 0xfffffffffffff) >> 29; volatile double x = d(a); volatile float r = (float)x; return fb(r);) HOST(f64_f32, if (f(a) != f(a)) return (a >> 31 & 1) << 63 | 0x7ff0000000000000ull | ((a | 0x400000) & 0x7fffff) << 29; return db((double)f(a));)
 HOST(s32_rzi, return to_int(trunc(f(a)), -2147483648.0, 2147483647.0, INT32_MIN, INT32_MAX);)
 HOST(s32_rni, return to_int(nearbyint(f(a)), -2147483648.0, 2147483647.0, INT32_MIN, INT32_MAX);)
 HOST(u32_rmi, return to_int(floor(f(a)), 0, 4294967295.0, 0, UINT32_MAX);)
@@ -337,8 +342,85 @@ static void check_exact_powers(void) {
     CHECK(wrong == 0, "2^n is exact for integers: %d are not", wrong);
 }
 
+/* ---- what an H200 computed ---- */
+
+typedef struct recorded {
+    const char *text, *operands;
+    uint64_t hash; /* of the outputs for the inputs above */
+} recorded;
+static const recorded RECORDED[] = {
+#include "emu_probes.inc"
+    {NULL, NULL, 0},
+};
+
+static uint64_t hash_of(const uint64_t *words, char letter) {
+    uint64_t h = 14695981039346656037ull;
+    for (int i = 0; i < N; i++) h = (h ^ cut(words[i], letter)) * 1099511628211ull;
+    return h;
+}
+
+/* The device's outputs are kept as hashes: the same inputs must give the same bits here. */
+static void check_recorded(const form *f) {
+    static uint64_t out[N];
+    for (const recorded *r = RECORDED; r->text != NULL; r++) {
+        if (strcmp(r->text, f->text) != 0 || strcmp(r->operands, f->operands) != 0 || !execute(f, NULL, out)) continue;
+        CHECK(hash_of(out, f->operands[0]) == r->hash, "%s (%s): other bits than an H200 gives", f->text, f->operands);
+    }
+}
+
+/* FA4_PROBE_WRITE=folder writes the kernels and their inputs for a device; FA4_PROBE_READ=file takes its outputs (per form a status word and
+ * N words) and prints lines for emu_probes.inc, or how many differ. */
+enum { FORM_COUNT = sizeof FORMS / sizeof *FORMS, APPROXIMATION_COUNT = sizeof APPROXIMATIONS / sizeof *APPROXIMATIONS };
+
+/* Form i, the approximations behind the others. */
+static form probe_at(int i) {
+    return i < FORM_COUNT ? FORMS[i] : (form){APPROXIMATIONS[i - FORM_COUNT].text, "ww", NULL, NULL, -1};
+}
+
+static void write_probes(const char *folder) {
+    static char text[4096], path[1024];
+    for (int i = -1; i < FORM_COUNT + APPROXIMATION_COUNT; i++) {
+        form x = probe_at(i < 0 ? 0 : i);
+        snprintf(path, sizeof path, i < 0 ? "%s/inputs" : "%s/%03d.ptx", folder, i);
+        FILE *file = fopen(path, "wb");
+        if (file == NULL) return;
+        if (i >= 0) write_kernel(text, sizeof text, &x, "sm_90a");
+        if (i < 0) fwrite(inputs, sizeof inputs, 1, file);
+        else fputs(text, file);
+        fclose(file);
+    }
+}
+
+static void read_probes(const char *path) {
+    static uint64_t out[N], device[N + 1];
+    FILE *file = fopen(path, "rb");
+    for (int i = 0; file != NULL && i < FORM_COUNT + APPROXIMATION_COUNT && fread(device, sizeof device, 1, file) == 1; i++) {
+        form probe = probe_at(i), *x = &probe;
+        int wrong = 0, first = 0;
+        double worst = 0;
+        if (device[0] != 0 || !execute(x, NULL, out)) {
+            printf("// not on the device: %s (%s)\n", x->text, x->operands);
+            continue;
+        }
+        for (int k = 0; k < N; k++)
+            if (cut(out[k], x->operands[0]) != cut(device[k + 1], x->operands[0]) && wrong++ == 0) first = k;
+        for (int k = 0; k < N && i >= FORM_COUNT; k++) {
+            double a = (double)f(out[k]), b = (double)f(device[k + 1]), e = a == b || (a != a && b != b) ? 0 : fabs(a - b) / fmax(fabs(b), 0x1p-126);
+            if (!(e <= worst)) worst = e;
+        }
+        if (i >= FORM_COUNT) printf("// %s: %d of %d differ, largest relative difference %.3g = 2^%.1f\n", x->text, wrong, N, worst, log2(worst));
+        if (wrong == 0) printf("{\"%s\", \"%s\", 0x%016llxull},\n", x->text, x->operands, (unsigned long long)hash_of(device + 1, x->operands[0]));
+        else printf("// %s (%s): %d differ, first a %llx b %llx c %llx: device %llx, here %llx\n", x->text, x->operands, wrong, (unsigned long long)inputs[0][first],
+                    (unsigned long long)inputs[1][first], (unsigned long long)inputs[2][first], (unsigned long long)device[first + 1], (unsigned long long)out[first]);
+    }
+    if (file) fclose(file);
+}
+
 int main(void) {
     make_inputs();
+    if (getenv("FA4_PROBE_WRITE")) write_probes(getenv("FA4_PROBE_WRITE"));
+    if (getenv("FA4_PROBE_READ")) read_probes(getenv("FA4_PROBE_READ"));
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_recorded(&FORMS[i]);
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_form(&FORMS[i]);
     for (size_t i = 0; i < sizeof APPROXIMATIONS / sizeof *APPROXIMATIONS; i++) check_approximation(&APPROXIMATIONS[i]);
     check_exact_powers();

@@ -110,6 +110,13 @@ static double take(uint64_t bits, emu_format format, const emu_mode *mode) {
     return emu_widen(bits, format);
 }
 
+/* .ftz looks at the result as if the exponent had no limit: what only denormal rounding lifts to 2^-126 is flushed too. */
+static uint32_t flush_tiny(double x, uint32_t bits, emu_round round) {
+    if ((bits & 0x7fffffff) != 0x00800000 || fabs(x) >= 0x1p-126) return emu_flush(bits);
+    uint32_t scaled = (uint32_t)emu_narrow(x * 0x1p64, EMU_F32, round, false);
+    return (scaled & 0x7fffffff) < emu_float_bits(0x1p-62f) ? bits & 0x80000000u : bits;
+}
+
 static uint64_t give(double x, emu_format format, const emu_mode *mode) {
     if (mode->relu && x == x && (x < 0 || signbit(x))) x = 0;
     if (mode->sat) {
@@ -117,7 +124,7 @@ static uint64_t give(double x, emu_format format, const emu_mode *mode) {
         if (x > 1) x = 1;
     }
     uint64_t bits = emu_narrow(x, format, mode->round, mode->satfinite);
-    if (format == EMU_F32 && mode->ftz) bits = emu_flush((uint32_t)bits);
+    if (format == EMU_F32 && mode->ftz) bits = flush_tiny(x, (uint32_t)bits, mode->round);
     return bits;
 }
 
@@ -150,10 +157,20 @@ static __attribute__((noinline)) double f64_operate(f64_operation operation, dou
     return r;
 }
 
+static bool f64_nan(uint64_t bits) {
+    return (bits & ~(1ull << 63)) > 0x7ff0000000000000;
+}
+
+/* Devices hand the first NaN operand on, made quiet; an invalid operation gives the default NaN. */
 static uint64_t f64_result(f64_operation operation, uint64_t a, uint64_t b, uint64_t c, const emu_mode *mode) {
+    if (!mode->sat) {
+        if (f64_nan(a)) return a | 1ull << 51;
+        if (operation != F64_SQRT && f64_nan(b)) return b | 1ull << 51;
+        if (operation == F64_FMA && f64_nan(c)) return c | 1ull << 51;
+    }
     double r = f64_operate(operation, emu_double(a), emu_double(b), emu_double(c), mode->round);
     if (mode->sat) r = !(r > 0) ? 0 : r > 1 ? 1 : r;
-    return r != r ? FORMATS[EMU_F64].nan : emu_double_bits(r);
+    return r != r ? 0xfff8000000000000 : emu_double_bits(r);
 }
 
 /* ---- the operations ---- */
@@ -210,12 +227,19 @@ uint64_t emu_fp_minmax(uint64_t a, uint64_t b, bool max, emu_format format, cons
     return mode->xorsign ? (r & ~top) | sign : r;
 }
 
+/* f32: a NaN becomes the canonical one, as devices do it. */
+static bool is_f32_nan(uint64_t a, emu_format format) {
+    return format == EMU_F32 && (a & 0x7fffffff) > 0x7f800000;
+}
+
 uint64_t emu_fp_negate(uint64_t a, emu_format format, const emu_mode *mode) {
+    if (is_f32_nan(a, format)) return FORMATS[EMU_F32].nan;
     if (format == EMU_F32 && mode->ftz) a = emu_flush((uint32_t)a);
     return a ^ 1ull << (FORMATS[format].bits - 1);
 }
 
 uint64_t emu_fp_abs(uint64_t a, emu_format format, const emu_mode *mode) {
+    if (is_f32_nan(a, format)) return FORMATS[EMU_F32].nan;
     if (format == EMU_F32 && mode->ftz) a = emu_flush((uint32_t)a);
     return a & ~(1ull << (FORMATS[format].bits - 1));
 }
@@ -244,7 +268,28 @@ bool emu_fp_compare(uint64_t a, uint64_t b, emu_compare compare, bool unordered,
 
 /* ---- conversions ---- */
 
+/* NaNs that keep their payload on devices: those to and from f64, and bf16 to f32. */
+static bool nan_payload(uint64_t a, emu_format to, emu_format from, uint64_t *result) {
+    if (from == EMU_F64 && f64_nan(a) && (to == EMU_F32 || to == EMU_F16)) {
+        int drop = to == EMU_F32 ? 29 : 42;
+        uint64_t quiet = (a | 1ull << 51) & 0xfffffffffffff;
+        *result = (a >> 63 << (FORMATS[to].bits - 1)) | FORMATS[to].infinity | quiet >> drop;
+        return true;
+    }
+    if (from == EMU_F32 && to == EMU_F64 && (a & 0x7fffffff) > 0x7f800000) {
+        *result = (a >> 31 & 1) << 63 | FORMATS[EMU_F64].infinity | ((a | 0x400000) & 0x7fffff) << 29;
+        return true;
+    }
+    if (from == EMU_BF16 && to == EMU_F32) {
+        *result = a << 16 & 0xffffffff;
+        return true;
+    }
+    return false;
+}
+
 uint64_t emu_cvt_fp_fp(uint64_t a, emu_format to, emu_format from, const emu_mode *mode) {
+    uint64_t kept;
+    if (!mode->ftz && !mode->sat && !mode->relu && nan_payload(a, to, from, &kept)) return kept;
     double x = from == EMU_F32 && mode->ftz ? emu_widen(emu_flush((uint32_t)a), from) : emu_widen(a, from);
     return give(x, to, mode);
 }

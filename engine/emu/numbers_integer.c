@@ -35,7 +35,7 @@ uint64_t emu_int_div(uint64_t a, uint64_t b, int bits, bool is_signed) {
 }
 
 uint64_t emu_int_rem(uint64_t a, uint64_t b, int bits, bool is_signed) {
-    if (emu_cut(b, bits) == 0) return emu_cut(a, bits);
+    if (emu_cut(b, bits) == 0) return emu_cut(~0ull, bits);
     if (!is_signed) return emu_cut(a, bits) % emu_cut(b, bits);
     int64_t x = emu_extend(a, bits), y = emu_extend(b, bits);
     return y == -1 ? 0 : emu_cut((uint64_t)(x % y), bits);
