@@ -345,12 +345,12 @@ static void check_exact_powers(void) {
 /* ---- what an H200 computed ---- */
 
 typedef struct recorded {
-    const char *text, *operands;
+    const char *text, *operands, *tail;
     uint64_t hash; /* of the outputs for the inputs above */
 } recorded;
 static const recorded RECORDED[] = {
 #include "emu_probes.inc"
-    {NULL, NULL, 0},
+    {NULL, NULL, NULL, 0},
 };
 
 static uint64_t hash_of(const uint64_t *words, char letter) {
@@ -363,7 +363,7 @@ static uint64_t hash_of(const uint64_t *words, char letter) {
 static void check_recorded(const form *f) {
     static uint64_t out[N];
     for (const recorded *r = RECORDED; r->text != NULL; r++) {
-        if (strcmp(r->text, f->text) != 0 || strcmp(r->operands, f->operands) != 0 || !execute(f, NULL, out)) continue;
+        if (strcmp(r->text, f->text) != 0 || strcmp(r->operands, f->operands) != 0 || strcmp(r->tail, f->tail ? f->tail : "") != 0 || !execute(f, NULL, out)) continue;
         CHECK(hash_of(out, f->operands[0]) == r->hash, "%s (%s): other bits than an H200 gives", f->text, f->operands);
     }
 }
@@ -409,7 +409,7 @@ static void read_probes(const char *path) {
             if (!(e <= worst)) worst = e;
         }
         if (i >= FORM_COUNT) printf("// %s: %d of %d differ, largest relative difference %.3g = 2^%.1f\n", x->text, wrong, N, worst, log2(worst));
-        if (wrong == 0) printf("{\"%s\", \"%s\", 0x%016llxull},\n", x->text, x->operands, (unsigned long long)hash_of(device + 1, x->operands[0]));
+        if (wrong == 0) printf("{\"%s\", \"%s\", \"%s\", 0x%016llxull},\n", x->text, x->operands, x->tail ? x->tail : "", (unsigned long long)hash_of(device + 1, x->operands[0]));
         else printf("// %s (%s): %d differ, first a %llx b %llx c %llx: device %llx, here %llx\n", x->text, x->operands, wrong, (unsigned long long)inputs[0][first],
                     (unsigned long long)inputs[1][first], (unsigned long long)inputs[2][first], (unsigned long long)device[first + 1], (unsigned long long)out[first]);
     }
