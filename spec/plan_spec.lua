@@ -31,10 +31,26 @@ describe("a plan", function()
   it("prints a form that makes the same plan again", function()
     for n, config in ipairs(CONFIGS) do
       local plan = plan_of(config, "f16", 2, 250, 300, 4, 2, 64)
-      local again = assert(fa4.plan.parse(plan:text()))
+      local text = tostring(plan)
+      local again = assert(fa4.plan.parse(text))
       assert.equal(plan.hash, again.hash, "config " .. n)
       assert.is_true(plan == again, "config " .. n)
-      assert.equal(plan:text():gsub("mask [^\n]*", ""), (again:text():gsub("mask [^\n]*", "")))
+      assert.equal(text:match("return .*"), tostring(again):match("return .*"))
+      for line in text:gmatch("[^\n]+") do assert.is_true(#line < 80, line) end
+    end
+  end)
+
+  it("names its mask, though it was made from a printed form", function()
+    local causal, near = fa4.mask.causal(), fa4.mask.window{left = 3, right = 0}
+    for want, mask in pairs{
+      ["fa4.mask.full()"] = fa4.mask.full(), ["fa4.mask.prefix{length = 17}"] = fa4.mask.prefix{length = 17},
+      ["fa4.mask.all_of(fa4.mask.causal(), fa4.mask.none_of(fa4.mask.window{left = 3, right = 0}))"] =
+        fa4.mask.all_of(causal, fa4.mask.none_of(near)),
+      ["a function"] = function(i, j) return i ~= j end,
+    } do
+      local plan = plan_of({mask = mask}, "f16", 1, 100, 100, 2, 2, 64)
+      local text = tostring(fa4.plan.parse(tostring(plan))):gsub("\n%-%-   ", " ")
+      assert.is_truthy(text:find("mask " .. want .. " (class", 1, true), text)
     end
   end)
 
@@ -143,9 +159,18 @@ describe("reading a plan's text", function()
     assert.raises_text(function() fa4.plan.parse((text:gsub("p_split = 96", "p_splut = 96"))) end, "p_splut", "p_split")
   end)
 
-  it("says what was left out of the short form", function()
-    local plan = plan_of({mask = function(i, j) return (i * i + j) % 7 > 2 end}, "f16", 1, 200, 200, 1, 1, 64)
-    assert.raises_text(function() fa4.plan.parse(tostring(plan)) end, "mask_data", "plan:text()")
-    assert.is_true(fa4.plan.parse(plan:text()) == plan)
+  it("takes long lists of bits and tasks, which the prompt leaves out and says so", function()
+    local plan = plan_of({mask = function(i, j) return (i * i + j) % 7 > 2 end,
+      schedule = function(tasks) return tasks end}, "f16", 2, 2000, 2000, 16, 16, 64)
+    assert.is_true(fa4.plan.parse(tostring(plan)) == plan)
+    local short = require("fa4.show").value(plan)
+    assert.is_true(#short < 4000)
+    assert.raises_text(function() fa4.plan.parse(short) end, "order", "print(plan)")
+  end)
+
+  it("refuses bits that are no list of strings", function()
+    local text = tostring(plan_of({mask = function(i, j) return i > j end}, "f16", 1, 10, 10, 2, 1, 64))
+    assert.raises_text(function() fa4.plan.parse((text:gsub("mask_data = {.-}", "mask_data = 3"))) end, "mask_data", "3")
+    assert.raises_text(function() fa4.plan.parse((text:gsub("mask_data = {.-}", "mask_data = {{}}"))) end, "mask_data", "a table")
   end)
 end)

@@ -63,6 +63,15 @@ describe("random tensors", function()
     assert.is_false(fa4.compare(a, b).pass)
   end)
 
+  it("count those with a seed of their own, but not those that failed", function()
+    fa4.seed(0)
+    fa4.randn({2}, {seed = 77})
+    fa4.uniform{2}
+    for _, opts in ipairs{{scale = -1}, {seed = 0.5}, {dtype = "i32"}} do assert.is_false(pcall(fa4.randn, {2}, opts)) end
+    local third = fa4.randn{100}
+    assert.same_bits(fa4.randn({100}, {seed = 2}), third)
+  end)
+
   it("have the mean and deviation asked for", function()
     local count = 100000
     local sum, squares, data = 0, 0, fa4.randn({count}, {dtype = "f64", seed = 1, scale = 2}).data

@@ -13,6 +13,7 @@ local raise = errors.raise
 
 local ROW_MAX = {[0] = "each_block", "first_block"}
 local KV_ORDER = {[0] = "reverse", "forward", "sink_first"}
+local MASK = {[0] = "full", "causal", "window", "prefix", "document", "bits", "all_of", "any_of", "none_of"}
 local TILE_ORDER = {[0] = "linear", "lpt", "list"}
 local CLASS = {[0] = "full", "causal", "interval", "bits"}
 local BACKEND = {[0] = "cpu", "cuda sm_100a", "cuda sm_90a", "emu sm_100a", "emu sm_90a"}
@@ -236,7 +237,7 @@ function methods:row(head, tile, row)
   return tile * h.positions + row, head
 end
 
-local PICTURE_ROWS, PICTURE_COLUMNS = 24, 64
+local PICTURE_ROWS, PICTURE_COLUMNS = 24, 60
 
 --- A picture of the block map of one head: a row per query tile, a column per key block; `#` full, `+` partial, `.` skipped.
 -- @tparam[opt=0] int batch
@@ -327,7 +328,7 @@ local function mask_words(self)
 end
 
 -- The words as hex, runs of equal ones as "word*count".
-local function words_text(words, count)
+local function words_list(words, count)
   local parts, i = {}, 0
   while i < count do
     local stop = i
@@ -336,10 +337,16 @@ local function words_text(words, count)
     parts[#parts + 1] = bit.tohex(words[i]) .. (run > 1 and "*" .. run or "")
     i = stop + 1
   end
-  return table.concat(parts, " ")
+  return parts
 end
 
-local function words_from(text, count)
+-- From a list of strings of such words.
+local function words_from(list, count)
+  if type(list) ~= "table" then raise("plan.parse: mask_data: expected a list of strings, got %s", errors.show(list)) end
+  for i, line in ipairs(list) do
+    if type(line) ~= "string" then raise("plan.parse: mask_data: expected a list of strings, got %s in it", errors.show(line)) end
+  end
+  local text = table.concat(list, " ")
   local storage = native.storage(count * 4)
   local words = native.cast("int32_t *", native.C.fa4_storage_data(storage))
   local at = 0
@@ -397,34 +404,69 @@ local function value_text(value)
   return type(value) == "string" and ("%q"):format(value) or tostring(value)
 end
 
--- A flat table of plain values on wrapped lines, in the order of `names`.
-local function fields_text(values, names, indent)
+local WIDTH = 79
+
+-- Short texts on lines of at most `width` columns.
+local function filled(parts, indent, width)
   local lines, line = {}, indent
-  for _, name in ipairs(names) do
-    if values[name] ~= nil then
-      local key = name:find("%.") and ("[%q]"):format(name) or name
-      local part = ("%s = %s, "):format(key, value_text(values[name]))
-      if #line + #part > 100 then
-        lines[#lines + 1] = line:gsub("%s+$", "")
-        line = indent
-      end
-      line = line .. part
+  for _, part in ipairs(parts) do
+    if line ~= indent and #line + 1 + #part > width then
+      lines[#lines + 1], line = line, indent
     end
+    line = line .. (line == indent and "" or " ") .. part
   end
-  lines[#lines + 1] = line:gsub("%s+$", "")
+  lines[#lines + 1] = line
   return table.concat(lines, "\n")
 end
 
-local SHOWN_TASKS, SHOWN_TEXT = 12, 4096
+-- A flat table of plain values on wrapped lines, in the order of `names`.
+local function fields_text(values, names, indent)
+  local parts = {}
+  for _, name in ipairs(names) do
+    if values[name] ~= nil then
+      local key = name:find("%.") and ("[%q]"):format(name) or name
+      parts[#parts + 1] = ("%s = %s,"):format(key, value_text(values[name]))
+    end
+  end
+  return filled(parts, indent, WIDTH)
+end
+
+local SHOWN_TASKS, SHOWN_PARTS = 12, 400
+
+-- The mask of a plan that was parsed, from its nodes: functions and documents are bits and ids by now.
+local function mask_of_nodes(nodes)
+  local stack = {}
+  for _, node in ipairs(nodes) do
+    local name, inside = MASK[node.kind], ""
+    if name == "window" then inside = ("{left = %.0f, right = %.0f}"):format(node.left, node.right) end
+    if name == "prefix" then inside = ("{length = %.0f}"):format(node.length) end
+    if name == "document" then inside = "{ids = ...}" end
+    if node.operands and node.operands > 0 then
+      inside = "(" .. table.concat(stack, ", ", #stack - node.operands + 1) .. ")"
+      for _ = 1, node.operands do stack[#stack] = nil end
+    end
+    stack[#stack + 1] = name == "bits" and "a function" or ("fa4.mask.%s%s"):format(name, inside == "" and "()" or inside)
+  end
+  return stack[1] or "fa4.mask.full()"
+end
 
 local function remarks(self)
   local h, lines = self.header, {}
-  local function add(...) lines[#lines + 1] = "-- " .. (...):format(select(2, ...)) end
+  local function add(...)
+    local line = "--"
+    for word in (...):format(select(2, ...)):gmatch(" *[^ ]+") do
+      if #line + 1 + #word > WIDTH and line ~= "--" then
+        lines[#lines + 1], line = line, "--  "
+      end
+      line = line .. (line == "--" and " " or "") .. word
+    end
+    lines[#lines + 1] = line
+  end
   local p = h.problem
   add("plan %s for %s%s", self.hash, self.device, self.variant ~= "" and (", kernel " .. self.variant) or "")
   add("q (%d, %d, %d, %d), k (%d, %d, %d, %d), v (.., %d), %s; mask %s (class %s)", tonumber(p.batch), tonumber(p.seqlen_q), p.heads_q,
     p.dim, tonumber(p.batch), tonumber(p.seqlen_kv), p.heads_kv, p.dim, p.dim_v, tensor.dtypes[p.dtype + 1],
-    tostring(self.source.mask or mask.full()):gsub("\n", " "), self.mask_class)
+    self.source.mask and tostring(self.source.mask):gsub("\n", " ") or mask_of_nodes(self.source.nodes), self.mask_class)
   add("tiles: %d a head of %d rows (%d query positions%s), %d heads; key blocks: %d of %d keys", self.tiles_per_head,
     h.schedule.tile_rows, self.positions, self.packed and (", %d heads packed"):format(self.group) or "", self.heads,
     self.blocks_per_row, h.schedule.tile_keys)
@@ -445,10 +487,14 @@ local function remarks(self)
   return table.concat(lines, "\n")
 end
 
--- A long text is left out of what is printed for people; `plan:text()` has all of it.
-local function shortened(text, whole)
-  if whole or #text <= SHOWN_TEXT then return text end
-  return nil
+-- A long list is left out of what the prompt shows; `print(plan)` has all of it.
+local function list_text(parts, whole, quoted)
+  if not whole and #parts > SHOWN_PARTS then return '"left out, see print(plan)"' end
+  local text = {}
+  for i, part in ipairs(parts) do text[i] = quoted and part or part .. "," end
+  text = filled(text, quoted and "" or "    ", quoted and WIDTH - 7 or WIDTH)
+  if quoted then text = '    "' .. text:gsub("\n", '",\n    "') .. '",' end
+  return "{\n" .. text .. "\n  }"
 end
 
 local function literal_text(self, whole)
@@ -457,7 +503,7 @@ local function literal_text(self, whole)
   for i, entry in ipairs(SCHEDULE) do schedule_names[i] = entry[1] end
   local lines = {"return {"}
   local function add(...) lines[#lines + 1] = (...):format(select(2, ...)) end
-  add("  hash = %q, device = %q, tile_order = %q, l2_bytes = %.0f,", self.hash, literal.device, literal.tile_order, literal.l2_bytes)
+  add("  hash = %q, device = %q,\n  tile_order = %q, l2_bytes = %.0f,", self.hash, literal.device, literal.tile_order, literal.l2_bytes)
   add("  problem = {\n%s\n  },", fields_text(literal.problem, PROBLEM, "    "))
   add("  config = {\n%s\n  },", fields_text(literal.config, schedule_names, "    "))
   for i, node in ipairs(literal.mask) do
@@ -467,26 +513,25 @@ local function literal_text(self, whole)
   end
   local words, count = mask_words(self)
   if count > 0 then
-    local text = shortened(words_text(words, count), whole)
-    add("  mask_words = %d, mask_data = %s,", count, text and '"' .. text .. '"' or '"left out, see plan:text()"')
+    add("  mask_words = %d, mask_data = %s,", count, list_text(words_list(words, count), whole, true))
   end
   for _, name in ipairs{"order", "owners"} do
-    if literal[name] then
-      local text = shortened(table.concat(literal[name], ", "), whole)
-      add("  %s = %s,", name, text and "{" .. text .. "}" or '"left out, see plan:text()"')
-    end
+    if literal[name] then add("  %s = %s,", name, list_text(literal[name], whole, false)) end
   end
   add("}")
   return table.concat(lines, "\n")
 end
 
---- The plan as a Lua chunk that holds everything: `fa4.plan.parse` makes the plan again from it.
+--- The plan as a Lua chunk that holds everything, as `print(plan)` shows it: `fa4.plan.parse` makes the plan again from it.
 -- @treturn string remarks, then `return {...}`
 function methods:text()
   return remarks(self) .. "\n" .. literal_text(self, true)
 end
 
-function meta.__tostring(self)
+meta.__tostring = methods.text
+
+-- What the prompt shows: long lists are left out.
+function meta.__short(self)
   return remarks(self) .. "\n" .. literal_text(self, false)
 end
 
@@ -515,7 +560,7 @@ function methods:differences(other)
   local words_a, count_a = mask_words(self)
   local words_b, count_b = mask_words(other)
   local function mask_text(literal, words, count)
-    local parts = {words_text(words, count)}
+    local parts = {table.concat(words_list(words, count), " ")}
     for i, node in ipairs(literal.mask) do parts[i + 1] = fields_text(node, NODE, "") end
     return table.concat(parts, "\n")
   end
@@ -544,7 +589,7 @@ local function read_literal(text)
   end
   for _, name in ipairs{"order", "owners", "mask_data"} do
     if type(literal[name]) == "string" and literal[name]:find("left out", 1, true) then
-      raise("plan.parse: %s was left out of the printed form; use plan:text()", name)
+      raise("plan.parse: %s was left out of what the prompt shows; use print(plan)", name)
     end
   end
   return literal
@@ -569,7 +614,7 @@ local function check_problem(given)
 end
 
 --- Makes a plan again from its printed form.
--- @tparam string text what `print(plan)` or `plan:text()` gave
+-- @tparam string text what `print(plan)` or `tostring(plan)` gave
 -- @treturn ?plan nil when the device cannot run it here
 -- @treturn ?string the reason
 -- @raise when the text is something else

@@ -1,4 +1,5 @@
---- How the prompt shows a value: short, within 80 columns, never a million numbers. Objects that know how to print themselves do.
+--- How the prompt shows a value: short, within 80 columns, never a million numbers. Objects that know how to print themselves do;
+-- one that prints much may have a `__short` form for here.
 local show = {}
 
 local WIDTH, ENTRIES, DEPTH = 80, 40, 4
@@ -85,7 +86,8 @@ function render(value, depth, seen)
   if type(value) ~= "table" then
     return scalar(value)
   elseif has_tostring(value) then
-    local text = tostring(value)
+    local short = depth == 0 and rawget(getmetatable(value), "__short")
+    local text = short and short(value) or tostring(value)
     return depth == 0 and text or (text:match("^[^\n]*")) .. (text:find("\n") and " ..." or "")
   elseif seen[value] then
     return "{ see above }"

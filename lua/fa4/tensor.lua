@@ -200,6 +200,7 @@ function tensor.full(shape, value, opts)
   return filled(shape, opts, "full", function(t) t:fill(value) end)
 end
 
+-- Random tensors made so far, those with a seed of their own included.
 local random_count = 0
 
 --- Restarts the count that gives random tensors their default seeds.
@@ -216,13 +217,9 @@ local function random(shape, opts, name, distribution)
       raise("%s: scale: expected a finite number, got %s", name, show(scale))
     end
     if t.dtype == "i32" then raise("%s: dtype: expected f16, bf16, f32 or f64, got i32", name) end
-    if seed == nil then
-      seed = random_count
-      random_count = random_count + 1
-    else
-      errors.whole(name .. ": seed", seed, 0, SIZE_MAX)
-    end
+    seed = seed == nil and random_count or errors.whole(name .. ": seed", seed, 0, SIZE_MAX)
     native.check(C.fa4_tensor_random(t.view, distribution, seed, scale, native.err))
+    random_count = random_count + 1
   end)
 end
 
