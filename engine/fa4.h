@@ -373,7 +373,7 @@ typedef struct fa4_counters {
 typedef struct fa4_report {
     fa4_counters total;
     double time_us; /* device time of the attention itself */
-    double flops;   /* 4 * visible (query, key) pairs * (dim + dim_v) / 2 */
+    double flops;   /* 2 * pairs * (dim + dim_v); pairs: batch * heads_q * seqlen_q * seqlen_kv, half when causal and square, else the visible ones */
     double tflops;
     double bytes;   /* read and written at least once */
     uint64_t plan_hash;
