@@ -5,5 +5,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/setup.sh
 setup_packages "${FA4_PACKAGES[@]}"
+setup_compiler
 setup_build build -DCMAKE_BUILD_TYPE=Release
 exec build/fa4 scripts/experiment.lua "$@"

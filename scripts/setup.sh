@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # setup.sh: sourced by demo.sh and test.sh. Installs the Debian packages that are missing and builds, without asking anything.
 #   setup_packages        what building, running and testing need; quick when all is there
+#   setup_compiler        the compiler of the GPU kernels (NVRTC), which is optional: without it a message, and all else works
 #   setup_build DIR ARG.. configures DIR with the cmake arguments and builds it
 
 FA4_PACKAGES=(build-essential cmake ninja-build pkg-config git ca-certificates zlib1g-dev
@@ -33,6 +34,11 @@ setup_packages() {
   echo "installing ${missing[*]}" >&2
   setup_as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >&2
   setup_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
+}
+
+setup_compiler() {
+  . scripts/nvrtc.sh
+  setup_nvrtc || echo "no NVRTC: GPU kernels cannot be compiled here, so the emulator and the GPU have none to run" >&2
 }
 
 setup_build() {

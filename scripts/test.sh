@@ -68,8 +68,7 @@ total() {
 }
 
 setup_packages "${FA4_PACKAGES[@]}"
-# The compiler of the GPU kernels is optional: a script beside this one may fetch it.
-[ ! -f scripts/nvrtc.sh ] || { . scripts/nvrtc.sh && setup_nvrtc || echo "no NVRTC: its specs are skipped"; }
+setup_compiler
 
 if [ $sanitize = 1 ]; then
   setup_build build -DCMAKE_BUILD_TYPE=Release
