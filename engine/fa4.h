@@ -429,11 +429,21 @@ FA4_API fa4_status fa4_validate(fa4_context *context, const fa4_request *request
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------ */
 
-/* The kernel behind a plan of a GPU or an emulator, as text: kind "cuda" (the source files and the options), "ptx", or "sass" (through
- * nvdisasm, where it is found). Free *text with fa4_text_free. */
+/* The kernel behind a plan of a GPU or an emulator, as text: kind "cuda" (the source files and the options), "ptx", "sass" (through
+ * nvdisasm, where it is found), or "tables" (roles, memories and barriers). Free *text with fa4_text_free. */
 FA4_API fa4_status fa4_kernel_source(fa4_context *context, const fa4_plan *plan, const char *kind, char **text, int64_t *length,
                                      fa4_error *err);
 FA4_API void fa4_text_free(char *text); /* NULL is allowed */
+
+/* What a launch of the plan's kernel takes, for those who run its PTX on the emulator themselves. */
+typedef struct fa4_kernel_shape {
+    int32_t grid, block; /* CTAs, threads of one */
+    int64_t shared_bytes, param_bytes, upload_bytes;
+} fa4_kernel_shape;
+/* Fills *shape; unless they are NULL also upload (upload_bytes: the plan's lists, read and written by the kernel) and params (param_bytes: the
+ * parameter block, which names the tensors' and upload's addresses). Tensors lie in host memory. */
+FA4_API fa4_status fa4_kernel_arguments(const fa4_plan *plan, const fa4_tensors *tensors, void *upload, void *params, fa4_kernel_shape *shape,
+                                        fa4_error *err);
 
 /* Kernels compiled at run time are kept on disk: FA4_CACHE_DIR, else $XDG_CACHE_HOME/fa4, else ~/.cache/fa4; FA4_CACHE=0 turns it off. */
 typedef struct fa4_cache_info {

@@ -143,3 +143,18 @@ describe("the benchmark", function()
     assert.equal(4, rows, text)
   end)
 end)
+
+describe("the tour", function()
+  it("tells a tile's story barrier by barrier, from the kernel's own tables and memories", function()
+    local result = run("fa4_tour.lua", {"1"}, {seconds = 120})
+    if result.out == "" and result.err:find("NVRTC", 1, true) then pending("no kernel can be compiled here: " .. result.err) end
+    assert.equal(0, result.code, result.err)
+    local last = 0
+    for _, part in ipairs{"S1               128      128", "q_load.full[0]", "s_ready[0]", "S0 row 5", "p_o_rescale[0]", "o_ready[0]",
+      "corr_epi.full[0]", "PASS"} do
+      local at = result.out:find(part, last + 1, true)
+      assert.is_truthy(at, part .. " is missing or early in\n" .. result.out)
+      last = at
+    end
+  end)
+end)

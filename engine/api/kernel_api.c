@@ -2,6 +2,7 @@
  * kernels. */
 #include "api/api.h"
 
+#include "api/kernel_tables.h"
 #include "kernel/catalogue.h"
 #include "kernel/launch.h"
 #include "kernel/sass.h"
@@ -80,9 +81,12 @@ fa4_status fa4_kernel_source(fa4_context *context, const fa4_plan *plan, const c
         status = write_compiled(&variant, false, text, &bytes, err);
     else if (strcmp(kind, "sass") == 0)
         status = write_compiled(&variant, true, text, &bytes, err);
+    else if (strcmp(kind, "tables") == 0)
+        status = api_kernel_tables(&variant, text, &bytes, err);
     else
-        return error_set(err, FA4_BAD_ARGUMENT,
-                         "kind: expected \"cuda\", \"ptx\" or \"sass\", got \"%.40s\"", kind);
+        return error_set(
+            err, FA4_BAD_ARGUMENT,
+            "kind: expected \"cuda\", \"ptx\", \"sass\" or \"tables\", got \"%.40s\"", kind);
     *length = (int64_t)bytes;
     return status;
 }

@@ -17,7 +17,7 @@ local STATES = {[0] = "ready", "waits", "waits for lanes of its warp", "at a nam
 local STOPS = {[0] = "steps", "breakpoint", "waiting", "end", "finding"}
 local SEVERITIES = {[0] = "note", "review", "error"}
 local FINDINGS_MAX, FRAGMENTS_MAX, BARRIERS_MAX = 64, 1024, 512
-local LAUNCH_FIELDS = {entry = true, grid = true, block = true, shared = true, args = true, seed = true, schedule = true, ctas = true,
+local LAUNCH_FIELDS = {memory = true, entry = true, grid = true, block = true, shared = true, args = true, seed = true, schedule = true, ctas = true,
   max_instructions = true, sms = true, threads = true, unchecked = true, cta = true}
 
 local module = {}
@@ -184,6 +184,10 @@ local function build(self, t)
   local launch, regions = native.new("fa4_emu_launch"), {argument = 0}
   local block = native.new("uint8_t[?]", entry.param_bytes + 128)
   for i, param in ipairs(entry.params) do put(block, param, args[i], i, regions) end
+  for i, t_i in ipairs(t.memory or {}) do
+    if not tensor.is(t_i) then raise("memory[%d]: expected a tensor, got %s", i, show(t_i)) end
+    add_region(regions, t_i)
+  end
   dimensions(t.grid, "grid", launch.grid)
   dimensions(t.block, "block", launch.block)
   local schedule = SCHEDULES[t.schedule or "round_robin"]
@@ -200,7 +204,7 @@ local function build(self, t)
     list[i - 1].data, list[i - 1].bytes, list[i - 1].name = region.data, region.bytes, names[i]
   end
   launch.regions, launch.region_count = list, #regions
-  return launch, {block, list, names, args, self}
+  return launch, {block, list, names, args, self, t.memory}
 end
 
 local function findings_of(list, count)
@@ -227,7 +231,7 @@ end
 
 --- Runs an entry over a grid. Tensors are read and written in place.
 -- @tparam table t `grid`, `block` (one to three numbers), `args` (tensors, numbers, tensor maps, byte strings, in order); optional: `entry`
--- (when there are several), `shared` (dynamic bytes), `schedule` ("round_robin", "random", "starve"), `seed`, `ctas` ({first, count}),
+-- (when there are several), `memory` (tensors that the kernel reaches through addresses inside its arguments), `shared` (dynamic bytes), `schedule` ("round_robin", "random", "starve"), `seed`, `ctas` ({first, count}),
 -- `max_instructions` of one CTA, `sms`, `threads`, `unchecked`
 -- @treturn ?table the report: instructions by class and warp, mmas, bytes, time_us, findings; nil when an error was found
 -- @treturn ?string what was found

@@ -2,23 +2,26 @@
 local errors = require "fa4.errors"
 local native = require "fa4.ffi"
 local plan = require "fa4.plan"
+local emu = require "fa4.emu"
+local tensor = require "fa4.tensor"
 
 local kernel = {}
 local C = native.C
 local raise, show = errors.raise, errors.show
 
-local KINDS = {cuda = true, ptx = true, sass = true}
+local KINDS = {cuda = true, ptx = true, sass = true, tables = true}
 
 --- The kernel that a plan runs. PTX comes from the library's catalogue, from the cache, or is compiled now.
 -- @tparam plan p a plan for "cuda" or "emu"
--- @tparam[opt="cuda"] string kind "cuda" (the source files, after the options), "ptx", or "sass" (needs nvdisasm)
+-- @tparam[opt="cuda"] string kind "cuda" (the source files, after the options), "ptx", "sass" (needs nvdisasm), or "tables"
+-- (roles, memories, barriers)
 -- @treturn ?string the text; nil when it cannot be had
 -- @treturn ?string what is missing
 -- @raise on a wrong argument
 function kernel.source(p, kind)
   kind = kind or "cuda"
   if not plan.is(p) then raise("source: expected a plan, got %s", show(p)) end
-  if not KINDS[kind] then raise("source: kind: expected \"cuda\", \"ptx\" or \"sass\", got %s", show(kind)) end
+  if not KINDS[kind] then raise("source: kind: expected \"cuda\", \"ptx\", \"sass\" or \"tables\", got %s", show(kind)) end
   local text, length = native.new("char *[1]"), native.new("int64_t[1]")
   local status = C.fa4_kernel_source(native.context(), p.handle, kind, text, length, native.err)
   native.keep(p)
@@ -26,6 +29,34 @@ function kernel.source(p, kind)
   local made = native.string(text[0], tonumber(length[0]))
   C.fa4_text_free(text[0])
   return made
+end
+
+--- One CTA of a plan's kernel on the emulator, to be stepped and looked into; see `fa4.emu`. The tensors are read and written in place.
+-- @tparam plan p a plan for "emu"
+-- @tparam table t the tensors `q`, `k`, `v`, `o` and (unless the plan has none) `lse`, and `cta`, its number in the grid (default 0)
+-- @treturn ?table a session; nil when the kernel cannot be had
+-- @treturn ?string what is missing
+-- @raise on wrong tensors
+function kernel.debug(p, t)
+  if not plan.is(p) then raise("debug: expected a plan, got %s", show(p)) end
+  local ptx, message = kernel.source(p, "ptx")
+  if not ptx then return nil, message end
+  local tensors, shape = native.new("fa4_tensors"), native.new("fa4_kernel_shape")
+  local memory = {}
+  for _, name in ipairs({"q", "k", "v", "o", "lse"}) do
+    if t[name] ~= nil then
+      if not tensor.is(t[name]) then raise("debug: %s: expected a tensor, got %s", name, show(t[name])) end
+      tensors[name] = t[name].view
+      memory[#memory + 1] = t[name]
+    end
+  end
+  native.check(native.C.fa4_kernel_arguments(p.handle, tensors, nil, nil, shape, native.err))
+  local upload = tensor.zeros({math.max(16, tonumber(shape.upload_bytes) / 4)}, {dtype = "i32"})
+  local params = native.new("uint8_t[?]", shape.param_bytes)
+  native.check(native.C.fa4_kernel_arguments(p.handle, tensors, upload.view.data, params, shape, native.err))
+  memory[#memory + 1] = upload
+  return emu.load(ptx):debug{grid = shape.grid, block = shape.block, shared = tonumber(shape.shared_bytes), cta = t.cta, memory = memory,
+    args = {native.string(params, tonumber(shape.param_bytes))}}
 end
 
 return kernel
