@@ -81,6 +81,13 @@ template <int N> DEVICE void setmaxnreg_inc() {
 DEVICE void nanosleep_0() {
     asm volatile("nanosleep.u32 0;" ::: "memory");
 }
+DEVICE void bar_sync(u32 id, u32 threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+// Does not block; a warp must not arrive twice before the barrier has completed.
+DEVICE void bar_arrive(u32 id, u32 threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 // Or of a flag over the `threads` threads that use this named barrier.
 DEVICE bool bar_red_or(u32 id, u32 threads, bool flag) {
     u32 any;

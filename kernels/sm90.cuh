@@ -30,6 +30,9 @@ constexpr int THREADS = 128 + 128 * WARPGROUPS;
 constexpr int Q_STAGES = FA4_Q_STAGES;
 constexpr int KV_STAGES = FA4_KV_STAGES;
 
+constexpr u32 ORDER_BARRIER = 10; // named barriers 10 and 11: the turns of warpgroups 0 and 1
+
+static_assert(!FA4_ORDER_BARRIER || WARPGROUPS == 2, "two warpgroups take turns");
 static_assert(FA4_TILE_KEYS == 128, "a score block is one 64 x 128 accumulator");
 static_assert(DIM == 64 || DIM == 128, "the head dimension's class is 64 or 128");
 static_assert(TILE_ROWS == 128 || (TILE_ROWS == 192 && DIM == 64 && FA4_MASK_CLASS != FWD_BITS),

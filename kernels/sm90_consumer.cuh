@@ -7,13 +7,9 @@
 
 #include "sm90_matrix.cuh"
 
-#ifndef SM90_SPLIT
-#define SM90_SPLIT (MAX_FREE ? 32 : 0)
-#endif
-
-// Elements of a block whose weights are computed before P V is waited for. Max-free: half, so that packing hides behind the second
-// half (0..10 % over first or last on an H200); with a maximum the wait comes first (1..3 % over the middle).
-constexpr int WEIGHTS_BEFORE_WAIT = SM90_SPLIT;
+// Elements of a block whose weights are computed before P V is waited for (measured on an H200). Max-free, D 128: half, so that packing
+// hides behind the second half; D 64: all, its P V is short. With a maximum: none.
+constexpr int WEIGHTS_BEFORE_WAIT = !MAX_FREE ? 0 : DIM == 128 ? 32 : 64;
 
 struct Consumer {
     const FwdParams &params;
@@ -135,6 +131,18 @@ struct Consumer {
         wait(smem.v_load_full(v_ring.slot()), v_ring.parity());
         issue_output(o, p, smem_descriptor(smem.v(0), KV_HALF_BYTES) + v_ring.slot() * (KV_BYTES >> 4), accumulate);
     }
+    // S of the next block and O of this one; returns when S is there and P V still runs. With the order barrier the two warpgroups take
+    // turns at the tensor cores.
+    DEVICE void issue_both(u32 accumulate) {
+        const u32 turn = ORDER_BARRIER + warp / 4;
+        if (FA4_ORDER_BARRIER) ptx::bar_sync(turn, 256);
+        issue_next_scores();
+        issue_next_output(accumulate);
+        if (FA4_ORDER_BARRIER) ptx::bar_arrive(turn ^ 1, 256);
+        ptx::wgmma_wait_group<1>();
+        pin(s);
+        k_ring.advance();
+    }
     DEVICE void wait_output() {
         ptx::wgmma_wait_group<0>();
         pin(o);
@@ -151,10 +159,6 @@ struct Consumer {
         // Never taken (weights are positive): it ends a basic block, or ptxas hoists the wait above the weights.
         if (WEIGHTS_BEFORE_WAIT > 0 && sum[0] + sum[1] < 0.0f) ptx::nanosleep_0();
         wait_output();
-        if (WEIGHTS_BEFORE_WAIT > 0) { // a shuffle stays behind the wait, and with it the second half of the weights
-            shift[0] = __shfl_sync(~0u, shift[0], lane);
-            shift[1] = __shfl_sync(~0u, shift[1], lane);
-        }
         weights<WEIGHTS_BEFORE_WAIT, 64, MASKED>(s, shift, numbers.scale_log2, sum);
         pack(p, s);
     }
@@ -203,11 +207,7 @@ struct Consumer {
     // A block that is not its tile's first.
     template <bool MASKED> DEVICE void next_block(u32 record, int step, u32 accumulate) {
         const u32 k_slot = k_ring.slot();
-        issue_next_scores();
-        issue_next_output(accumulate);
-        ptx::wgmma_wait_group<1>();
-        pin(s);
-        k_ring.advance();
+        issue_both(accumulate);
         if (!MAX_FREE && !HAS_STEP_LIST) release(smem.k_load_empty(k_slot));
         prepare_scores<MASKED>(record, step, k_slot);
         float sum[2], alpha[2];
@@ -348,6 +348,7 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
     Consumer c{params, smem, {params.scale_log2, params.threshold}, warp, lane};
     c.limit = params.weight_limit;
     c.q_sign = params.scale_negative ? 0x80008000u : 0;
+    if (FA4_ORDER_BARRIER && warp >= 4) ptx::bar_arrive(ORDER_BARRIER, 256); // the first turn is warpgroup 0's
     int steps = c.take_task();
     if (steps == FWD_NO_TASK) {
         c.end_store();
@@ -385,11 +386,7 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
         const Rows done = c.rows;
         const u32 next_record = c.q_ring.uses;
         k_slot = c.k_ring.slot();
-        c.issue_next_scores();
-        c.issue_next_output(accumulate);
-        ptx::wgmma_wait_group<1>();
-        pin(c.s);
-        c.k_ring.advance();
+        c.issue_both(accumulate);
         c.release_q();
         c.first_references(next_record, k_slot);
         c.release(smem.k_load_empty(k_slot));

@@ -68,8 +68,6 @@ static fa4_status supports_sm90(const fa4_plan_header *h, fa4_error *err) {
         return error_set(err, FA4_UNSUPPORTED, "q_stages: %s keeps 2 tiles of queries, got %d", h->device, s->q_stages);
     if (s->kv_stages != 2 && s->kv_stages != 4)
         return error_set(err, FA4_UNSUPPORTED, "kv_stages: %s has rings of 2 or 4 key blocks, got %d", h->device, s->kv_stages);
-    if (s->order_barrier)
-        return error_set(err, FA4_UNSUPPORTED, "order_barrier: the warpgroups of %s overlap on their own (0), got %d", h->device, s->order_barrier);
     if (s->row_max == FA4_ROW_MAX_EACH_BLOCK && s->integer_reference)
         return error_set(err, FA4_UNSUPPORTED, "integer_reference: %s has whole references with row_max = \"first_block\" only", h->device);
     FwdVariant variant = {.dim = h->problem.dim <= 64 ? 64 : 128, .q_stages = s->q_stages, .kv_stages = s->kv_stages,
