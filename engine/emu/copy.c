@@ -34,6 +34,29 @@ static uint64_t place_address(emu_warp *w, const emu_place *p, int lane) {
 
 /* ---- tensors ---- */
 
+/* Bytes from one row of the box to the next: with a swizzle each row has the swizzle's whole span, however short the row (an H200 does so). */
+static uint32_t row_pitch(const kernel_tensormap *m) {
+    static const uint32_t span[4] = {0, 32, 64, 128};
+    return m->swizzle == KERNEL_SWIZZLE_NONE ? m->box[0] * (uint32_t)kernel_tensormap_element_bytes(m->type) : span[m->swizzle];
+}
+
+/* Bytes of shared memory from the first row's start to the last row's end. */
+static uint64_t footprint(const kernel_tensormap *m) {
+    uint64_t rows = 1;
+    for (int32_t d = 1; d < m->rank; d++) rows *= m->box[d];
+    return rows * row_pitch(m);
+}
+
+static bool gapless(const kernel_tensormap *m) {
+    return row_pitch(m) == m->box[0] * (uint32_t)kernel_tensormap_element_bytes(m->type);
+}
+
+static void mark_row(emu_cta *cta, const kernel_tensormap *m, uint32_t linear) {
+    uint32_t mask = m->swizzle == KERNEL_SWIZZLE_128 ? 7 : m->swizzle == KERNEL_SWIZZLE_64 ? 3 : 1;
+    uint32_t length = m->box[0] * (uint32_t)kernel_tensormap_element_bytes(m->type);
+    for (uint32_t at = linear; at < linear + length; at += 16) emu_shared_mark(cta, at ^ (at >> 7 & mask) << 4, 16);
+}
+
 /* Copies one row of the box (its innermost dimension) at shared address `linear`, 16 bytes at a time through the swizzle. */
 static void move_row(emu_cta *cta, const kernel_tensormap *m, uint8_t *row, int64_t first, uint32_t linear, bool load) {
     int64_t size = kernel_tensormap_element_bytes(m->type), length = (int64_t)m->box[0] * size;
@@ -82,8 +105,8 @@ static uint8_t *row_bytes(emu_cta *cta, const emu_async *a, const uint32_t index
 
 static void move_box(emu_cta *cta, const emu_async *a, bool load) {
     const kernel_tensormap *m = &a->map;
-    uint32_t index[5] = {0}, pitch = m->box[0] * (uint32_t)kernel_tensormap_element_bytes(m->type), linear = a->shared;
-    bool fault = false;
+    uint32_t index[5] = {0}, pitch = row_pitch(m), linear = a->shared;
+    bool fault = false, gaps = load && !gapless(m);
     for (;;) {
         uint8_t *row = row_bytes(cta, a, index, !load, &fault);
         if (fault) {
@@ -93,6 +116,7 @@ static void move_box(emu_cta *cta, const emu_async *a, bool load) {
             return;
         }
         if (load || row != NULL) move_row(cta, m, row, a->coordinates[0], linear, load);
+        if (gaps) mark_row(cta, m, linear);
         linear += pitch;
         int32_t d = 1;
         while (d < m->rank && ++index[d] == m->box[d]) index[d++] = 0;
@@ -116,12 +140,12 @@ void emu_copy_deliver(emu_cta *cta, int32_t index) {
     switch (a.kind) {
     case EMU_ASYNC_LOAD:
         move_box(cta, &a, true);
-        emu_shared_mark(cta, a.shared, (uint32_t)a.bytes);
+        if (gapless(&a.map)) emu_shared_mark(cta, a.shared, (uint32_t)a.bytes);
         emu_mbarrier_complete(cta, a.op->source, a.barrier, (uint32_t)a.bytes);
         cta->bytes_loaded += (int64_t)a.bytes;
         break;
     case EMU_ASYNC_STORE:
-        check_source(cta, &a, a.bytes);
+        if (gapless(&a.map)) check_source(cta, &a, a.bytes);
         move_box(cta, &a, false);
         cta->bytes_stored += (int64_t)a.bytes;
         break;
@@ -161,9 +185,13 @@ static bool issue_tensor(emu_warp *w, const emu_op *op, int lane) {
             return false;
         }
     }
+    if (a.coordinates[0] * (int64_t)kernel_tensormap_element_bytes(a.map.type) % 16 != 0) { /* an H200 answers with "illegal instruction" */
+        emu_fault(w, lane, EMU_MISALIGNED, op, "coordinate 0 is %d: its bytes are not a multiple of 16", a.coordinates[0]);
+        return false;
+    }
     a.bytes = (uint64_t)kernel_tensormap_box_bytes(&a.map);
     /* The hardware asks for 128 B; the swizzle's pattern follows absolute address bits. */
-    if (!emu_shared_address(w, op, place_address(w, &more->places[0], lane), (uint32_t)a.bytes, 128, lane, &a.shared)) return false;
+    if (!emu_shared_address(w, op, place_address(w, &more->places[0], lane), (uint32_t)footprint(&a.map), 128, lane, &a.shared)) return false;
     if (a.map.swizzle == KERNEL_SWIZZLE_128 && a.shared % 1024 != 0 && a.bytes >= 1024)
         emu_report_finding(w->cta, w, lane, EMU_MISALIGNED, EMU_REVIEW, op->source, "a tile with 128 B swizzle at 0x%x is not on a 1024 B boundary", a.shared);
     if (!op->extra && !emu_shared_address(w, op, place_address(w, &more->places[2], lane), 8, 8, lane, &a.barrier)) return false;
