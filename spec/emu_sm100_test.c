@@ -1,6 +1,6 @@
 /* The sm_100a kernel on the emulator, against the reference and the CPU. A list of problems in which every pair of values of two factors
  * occurs; special numbers in every key column; the same bits for every schedule of the machine. `emu_sm100_test all` runs the grid of
- * lengths too; a failure prints the problem's number and factors. */
+ * lengths and many more seeds too, `lengths` the grid alone; a failure prints the problem's number and factors. */
 #include "fa4.h"
 
 #include "check.h"
@@ -287,6 +287,64 @@ static void lengths(fa4_context *context) {
             }
 }
 
+/* ---- schedules of the machine ---- */
+
+/* One problem that carries phases over tasks: few workers, many tiles, tiles without a key beside tiles with many. */
+static problem schedule_problem(int n) {
+    static const int32_t masks[5] = {MASK_CAUSAL, MASK_FULL, MASK_WINDOW, MASK_BITS, MASK_CAUSAL};
+    problem x = make_problem(1, 300 + 130 * (n % 4), 200 + 90 * (n % 3), n % 3 ? 2 : 1, 1, n % 2 ? 64 : 128, n % 2 ? FA4_BF16 : FA4_F16);
+    fill(&x.t.q, (uint64_t)n + 1, 3);
+    fill(&x.t.k, (uint64_t)n + 50, 3);
+    fill(&x.t.v, (uint64_t)n + 99, 1);
+    set_mask(&x, masks[n % 5], (uint64_t)n);
+    x.request.schedule.workers = 1 + n % 2;
+    x.request.schedule.gqa_packing = n % 4 != 1;
+    x.request.schedule.row_max = n % 5 == 4;
+    x.request.schedule.tile_order = n % 2 ? FA4_ORDER_LPT : FA4_ORDER_LINEAR;
+    return x;
+}
+
+static uint64_t hash_of(const fa4_tensor *t, size_t bytes) {
+    uint64_t hash = 1;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ ((unsigned char *)t->data)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* The machine's schedule is a property of the backend: each gets a context of its own. */
+static uint64_t run_under(const problem *x, const char *schedule, int seed, const char **why) {
+    static fa4_error err;
+    fa4_context *context = NULL;
+    fa4_report report = {.findings = -1};
+    char number[16];
+    snprintf(number, sizeof number, "%d", seed);
+    setenv("FA4_EMU_SCHEDULE", schedule, 1);
+    setenv("FA4_EMU_SEED", number, 1);
+    fa4_status status = fa4_context_open(NULL, &context, &err);
+    if (status == FA4_OK) status = run(context, x, DEVICE, &report, &err);
+    fa4_context_close(context);
+    unsetenv("FA4_EMU_SCHEDULE");
+    unsetenv("FA4_EMU_SEED");
+    *why = status != FA4_OK ? err.text : report.findings ? "findings" : NULL;
+    size_t rows = (size_t)(x->t.q.shape[0] * x->t.q.shape[1] * x->t.q.shape[2]);
+    return hash_of(&x->t.o, rows * (size_t)x->t.q.shape[3] * 2) * 3 + hash_of(&x->t.lse, rows * 4);
+}
+
+/* The same bits of O and LSE whatever the order of warps, copies and products, roles starved included. */
+static void schedules(int problems, int seeds) {
+    for (int n = 0; n < problems; n++) {
+        problem x = schedule_problem(n);
+        const char *why;
+        uint64_t want = run_under(&x, "round_robin", 0, &why);
+        CHECK(why == NULL, "schedule problem %d: %s", n, why);
+        for (int seed = 1; seed <= seeds; seed++) {
+            const char *schedule = seed % 2 ? "random" : "starve";
+            uint64_t got = run_under(&x, schedule, seed, &why);
+            CHECK(why == NULL && got == want, "schedule problem %d, %s, seed %d: %s", n, schedule, seed, why ? why : "other bits");
+        }
+        free_problem(&x);
+    }
+}
+
 /* No keys: zeros; no queries: nothing happens. */
 static void nothing(fa4_context *context) {
     problem x = make_problem(1, 300, 0, 2, 2, 64, FA4_F16), y = make_problem(1, 0, 300, 2, 2, 64, FA4_F16);
@@ -342,11 +400,14 @@ int main(int argc, char **argv) {
     if (fa4_device_check(context, DEVICE, &err) != FA4_OK) {
         fprintf(stderr, "not run: %s\n", err.text);
         CHECK(err.text[0] != '\0', "an absent device says why");
+    } else if (argc > 1 && strcmp(argv[1], "lengths") == 0) {
+        lengths(context);
     } else {
         nothing(context);
         outputs(context);
         special_keys(context, all ? 1 : 8);
         covering_list(context, all ? 1000 : 80);
+        schedules(all ? 20 : 5, all ? 100 : 6);
         if (all) lengths(context);
     }
     fa4_context_close(context);

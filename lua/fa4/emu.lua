@@ -17,7 +17,8 @@ local STATES = {[0] = "ready", "waits", "waits for lanes of its warp", "at a nam
 local STOPS = {[0] = "steps", "breakpoint", "waiting", "end", "finding"}
 local SEVERITIES = {[0] = "note", "review", "error"}
 local FINDINGS_MAX, FRAGMENTS_MAX, BARRIERS_MAX = 64, 1024, 512
-local LAUNCH_FIELDS = {memory = true, entry = true, grid = true, block = true, shared = true, args = true, seed = true, schedule = true, ctas = true,
+local LAUNCH_FIELDS = {memory = true, entry = true,
+  grid = true, block = true, shared = true, args = true, seed = true, schedule = true, ctas = true,
   max_instructions = true, sms = true, threads = true, unchecked = true, cta = true}
 
 local module = {}
@@ -231,7 +232,8 @@ end
 
 --- Runs an entry over a grid. Tensors are read and written in place.
 -- @tparam table t `grid`, `block` (one to three numbers), `args` (tensors, numbers, tensor maps, byte strings, in order); optional: `entry`
--- (when there are several), `memory` (tensors that the kernel reaches through addresses inside its arguments), `shared` (dynamic bytes), `schedule` ("round_robin", "random", "starve"), `seed`, `ctas` ({first, count}),
+-- (when there are several), `memory` (tensors that the kernel reaches by addresses in its
+-- arguments), `shared` (dynamic bytes), `schedule` ("round_robin", "random", "starve"), `seed`, `ctas` ({first, count}),
 -- `max_instructions` of one CTA, `sms`, `threads`, `unchecked`
 -- @treturn ?table the report: instructions by class and warp, mmas, bytes, time_us, findings; nil when an error was found
 -- @treturn ?string what was found
