@@ -80,7 +80,7 @@
     /* moves and conversions */                                                                                                  \
     _(MOV,  "mov",  "DV",    0, 0, T1(BITS|BITS128|INT|FLOAT|PREDICATE), S0, 0)                                                  \
     _(CVT,  "cvt",  "DT|DTT|DTTT", 0, C(rounding)|C(ftz)|C(sat)|C(satfinite)|C(relu), T2(CONVERT, CONVERT), S0, 0)               \
-    _(CVT_PACK, "cvt.pack", "dTTu?", C(sat), 0, T23(INT16|INT8|BITS32, INT32, BITS32), S0, 0)                                    \
+    _(CVT_PACK, "cvt.pack", "UTTu?", C(sat), 0, T23(INT16|INT8|BITS32, INT32, BITS32), S0, 0)                                    \
     _(CVTA, "cvta", "DV",    0, C(to), T1(INT32|INT64), S1, 0)                                                                   \
     _(ISSPACEP, "isspacep", "PT", 0, 0, T0, S1, 0)                                                                               \
     _(MAPA, "mapa", "dVu",   0, 0, T1(INT32|INT64), S01, 90)                                                                     \
