@@ -107,6 +107,7 @@ static uint64_t special_value(const emu_cta *c, const emu_warp *w, int special, 
     case PTX_SPECIAL_LANEMASK_GE: return (uint32_t)~((1u << lane) - 1);
     case PTX_SPECIAL_CLUSTER_NCTAID_X: case PTX_SPECIAL_CLUSTER_NCTAID_Y: case PTX_SPECIAL_CLUSTER_NCTAID_Z:
     case PTX_SPECIAL_CLUSTER_NCTARANK: return 1;
+    case PTX_SPECIAL_WARP_SZ: return EMU_LANES;
     case PTX_SPECIAL_DYNAMIC_SMEM_SIZE: return (uint64_t)l->shared_bytes;
     case PTX_SPECIAL_TOTAL_SMEM_SIZE: return c->shared_end - EMU_SHARED_BASE;
     default: return 0;

@@ -43,7 +43,7 @@ SCALAR(tangent) { UNUSED(b); UNUSED(c); return emu_tanh_f32((uint32_t)a, op->mod
 /* Halves of ex2.f16x2 and tanh.f16x2: computed in f32, rounded once more. */
 static uint64_t through_f32(const emu_op *op, uint64_t a, uint32_t (*function)(uint32_t, bool)) {
     uint32_t wide = emu_float_bits((float)emu_widen(a, op->format));
-    return emu_narrow((double)emu_float(function(wide, false)), op->format, EMU_RN, false);
+    return emu_narrow((double)emu_float(function(wide, op->mode.ftz)), op->format, EMU_RN, false);
 }
 SCALAR(ex2_half) { UNUSED(b); UNUSED(c); return through_f32(op, a, emu_ex2_f32); }
 SCALAR(tanh_half) { UNUSED(b); UNUSED(c); return through_f32(op, a, emu_tanh_f32); }
@@ -136,9 +136,13 @@ SCALAR(set) { UNUSED(c); return set_holds(op, a, b) ? (uint64_t)op->value : 0; }
 /* ---- conversions ---- */
 SCALAR(cvt_fp_fp) { UNUSED(b); UNUSED(c); return emu_cvt_fp_fp(a, op->format, op->format_from, &op->mode); }
 SCALAR(cvt_integral) { UNUSED(b); UNUSED(c); return emu_cvt_fp_integral(a, op->format, &op->mode); }
-SCALAR(cvt_fp_int) { UNUSED(b); UNUSED(c); return emu_cvt_fp_int(a, op->bits, op->is_signed, op->format_from, &op->mode); }
+/* A signed result fills the whole register; op->count is the register's bits. */
+static uint64_t fill_register(const emu_op *op, uint64_t r) {
+    return op->is_signed ? emu_cut((uint64_t)emu_extend(r, op->bits), op->count) : r;
+}
+SCALAR(cvt_fp_int) { UNUSED(b); UNUSED(c); return fill_register(op, emu_cvt_fp_int(a, op->bits, op->is_signed, op->format_from, &op->mode)); }
 SCALAR(cvt_int_fp) { UNUSED(b); UNUSED(c); return emu_cvt_int_fp(a, (int)op->extra, op->unordered, op->format, &op->mode); }
-SCALAR(cvt_int_int) { UNUSED(b); UNUSED(c); return emu_cvt_int_int(a, op->bits, op->is_signed, (int)op->extra, op->unordered, op->mode.sat); }
+SCALAR(cvt_int_int) { UNUSED(b); UNUSED(c); return fill_register(op, emu_cvt_int_int(a, op->bits, op->is_signed, (int)op->extra, op->unordered, op->mode.sat)); }
 /* cvt.f16x2.f32 d, a, b: a becomes the upper half. */
 SCALAR(cvt_pair) {
     UNUSED(c);
@@ -299,6 +303,8 @@ static bool lower_cvt(const ptx_form *f, const ptx_instr *instr, emu_op *op) {
     op->bits = (uint8_t)ptx_type_bits(to);
     op->is_signed = is_signed_type(to);
     op->extra = (uint32_t)ptx_type_bits(from);
+    int reg_class = instr->operands[0].kind == PTX_REGISTER ? instr->operands[0].reg_class : PTX_CLASS_B64;
+    op->count = reg_class == PTX_CLASS_B16 ? 16 : reg_class == PTX_CLASS_B32 ? 32 : 64;
     op->unordered = is_signed_type(from);
     bool fp_to = op->format != EMU_FORMATS, fp_from = op->format_from != EMU_FORMATS;
     if (f->rounding == PTX_RS) return false; /* stochastic rounding */

@@ -5,6 +5,7 @@
 #include "emu_internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 void emu_event_send(emu_cta *cta, const emu_warp *w, emu_event_kind kind, emu_memory memory, emu_unit unit, uint32_t lanes, uint64_t address,
                     uint64_t bytes, int64_t value) {
@@ -258,10 +259,15 @@ const uint8_t *emu_map_bytes(emu_warp *w, const emu_op *op, uint64_t address, in
 
 /* ---- atomics ---- */
 
-static uint64_t combine_float(const emu_op *op, uint64_t old, uint64_t b) {
-    static const emu_mode nearest = {0};
+/* In global memory f32 sums are flushed (ISA 9.7.13.4) and f64 hands a NaN on as it is, the added one first; a CTA's shared memory adds with the
+ * f64 unit of its SM, the operands in the other order. */
+static uint64_t combine_float(const emu_op *op, uint64_t old, uint64_t b, bool shared) {
+    static const emu_mode nearest = {0}, flushing = {.ftz = true};
     if (!op->unordered) {
-        if (op->extra == PTX_ADDING) return emu_fp_add(old, b, op->format, &nearest);
+        if (op->extra == PTX_ADDING && shared) return emu_fp_add(b, old, op->format, &nearest);
+        if (op->extra == PTX_ADDING && op->format == EMU_F64 && isnan(emu_double(b))) return b;
+        if (op->extra == PTX_ADDING && op->format == EMU_F64 && isnan(emu_double(old))) return old;
+        if (op->extra == PTX_ADDING) return emu_fp_add(old, b, op->format, op->format == EMU_F32 ? &flushing : &nearest);
         return emu_fp_minmax(old, b, op->extra == PTX_MAXIMUM, op->format, &nearest);
     }
     uint64_t r = 0;
@@ -272,7 +278,7 @@ static uint64_t combine_float(const emu_op *op, uint64_t old, uint64_t b) {
     return r;
 }
 
-static uint64_t combine(const emu_op *op, uint64_t old, uint64_t b, uint64_t c) {
+static uint64_t combine(const emu_op *op, uint64_t old, uint64_t b, uint64_t c, bool shared) {
     bool floating = op->format != EMU_FORMATS;
     switch (op->extra) {
     case PTX_AND: return old & b;
@@ -282,9 +288,9 @@ static uint64_t combine(const emu_op *op, uint64_t old, uint64_t b, uint64_t c) 
     case PTX_CAS: return emu_cut(old, op->bits) == emu_cut(b, op->bits) ? c : old;
     case PTX_INC: return emu_cut(old, op->bits) >= emu_cut(b, op->bits) ? 0 : old + 1;
     case PTX_DEC: return old == 0 || emu_cut(old, op->bits) > emu_cut(b, op->bits) ? b : old - 1;
-    case PTX_ADDING: return floating ? combine_float(op, old, b) : old + b;
+    case PTX_ADDING: return floating ? combine_float(op, old, b, shared) : old + b;
     default:
-        if (floating) return combine_float(op, old, b);
+        if (floating) return combine_float(op, old, b, shared);
         return emu_int_compare(old, b, EMU_GT, op->is_signed, op->bits) == (op->extra == PTX_MAXIMUM) ? old : b;
     }
 }
@@ -299,7 +305,7 @@ static emu_step atomic(emu_warp *w, const emu_op *op, uint32_t mask, bool result
         old = take(a.bytes, op->bits);
         b = emu_get(w, op->b, op->wide & 4, (int)lane);
         if (op->c != EMU_NO_SLOT) c = emu_get(w, op->c, op->wide & 8, (int)lane);
-        uint64_t new = combine(op, old, b, c);
+        uint64_t new = combine(op, old, b, c, a.shared != 0);
         memcpy(a.bytes, &new, size);
         if (result) emu_put(w, op->d, op->wide & 1, (int)lane, old);
         EMU_EVENT(w->cta, w, EMU_EVENT_WRITE, a.shared ? EMU_MEMORY_SHARED : EMU_MEMORY_GLOBAL, EMU_UNIT_WARP, 1u << lane,

@@ -111,7 +111,7 @@ emu_step emu_do_test(emu_warp *w, const emu_op *op, uint32_t mask) { /* testp */
         case PTX_INFINITE: is = kind == FP_INFINITE; break;
         case PTX_NUMBER: is = kind != FP_NAN; break;
         case PTX_NOTANUMBER: is = kind == FP_NAN; break;
-        case PTX_NORMAL: is = kind == FP_NORMAL; break;
+        case PTX_NORMAL: is = kind == FP_NORMAL || kind == FP_ZERO; break; /* devices count zero as normal */
         case PTX_SUBNORMAL: is = kind == FP_SUBNORMAL; break;
         default: break;
         }

@@ -105,16 +105,25 @@ double emu_int_odd(uint64_t magnitude, bool negative) {
     return negative ? -x : x;
 }
 
-static double take(uint64_t bits, emu_format format, const emu_mode *mode) {
-    if (format == EMU_F32 && mode->ftz) bits = emu_flush((uint32_t)bits);
-    return emu_widen(bits, format);
+/* f32 and f16 have .ftz. */
+static uint64_t flush(uint64_t bits, emu_format format) {
+    if (format == EMU_F32) return emu_flush((uint32_t)bits);
+    return format == EMU_F16 && (bits & 0x7c00) == 0 ? bits & 0x8000 : bits;
 }
 
-/* .ftz looks at the result as if the exponent had no limit: what only denormal rounding lifts to 2^-126 is flushed too. */
-static uint32_t flush_tiny(double x, uint32_t bits, emu_round round) {
-    if ((bits & 0x7fffffff) != 0x00800000 || fabs(x) >= 0x1p-126) return emu_flush(bits);
-    uint32_t scaled = (uint32_t)emu_narrow(x * 0x1p64, EMU_F32, round, false);
-    return (scaled & 0x7fffffff) < emu_float_bits(0x1p-62f) ? bits & 0x80000000u : bits;
+static double take(uint64_t bits, emu_format format, const emu_mode *mode) {
+    return emu_widen(mode->ftz ? flush(bits, format) : bits, format);
+}
+
+/* .ftz looks at the result as if the exponent had no limit: what only denormal rounding lifts to the smallest normal number is flushed too. */
+static uint64_t flush_tiny(double x, uint64_t bits, emu_format format, emu_round round) {
+    const format_traits *f = &FORMATS[format];
+    double least = ldexp(1, f->exponent_min);
+    uint64_t magnitude = bits & ((1ull << (f->bits - 1)) - 1);
+    if (magnitude != 1ull << f->mantissa || fabs(x) >= least) return flush(bits, format);
+    double lifted = ldexp(x, 16); /* far enough from the end of the exponents, in f16 too */
+    return emu_widen(emu_narrow(fabs(lifted), format, signbit(x) && round == EMU_RM ? EMU_RP : signbit(x) && round == EMU_RP ? EMU_RM : round, false), format) < ldexp(least, 16)
+               ? bits ^ magnitude : bits;
 }
 
 static uint64_t give(double x, emu_format format, const emu_mode *mode) {
@@ -124,7 +133,7 @@ static uint64_t give(double x, emu_format format, const emu_mode *mode) {
         if (x > 1) x = 1;
     }
     uint64_t bits = emu_narrow(x, format, mode->round, mode->satfinite);
-    if (format == EMU_F32 && mode->ftz) bits = flush_tiny(x, (uint32_t)bits, mode->round);
+    if (mode->ftz && (format == EMU_F32 || format == EMU_F16)) bits = flush_tiny(x, bits, format, mode->round);
     return bits;
 }
 
@@ -157,20 +166,25 @@ static __attribute__((noinline)) double f64_operate(f64_operation operation, dou
     return r;
 }
 
-static bool f64_nan(uint64_t bits) {
-    return (bits & ~(1ull << 63)) > 0x7ff0000000000000;
+static bool is_nan(uint64_t bits, emu_format format) {
+    const format_traits *f = &FORMATS[format];
+    return f->infinity != 0 && (bits & ((1ull << (f->bits - 1)) - 1)) > f->infinity;
 }
 
-/* Devices hand the first NaN operand on, made quiet; an invalid operation gives the default NaN. */
+enum { F64_QUIET_BIT = 51 };
+
+/* f64 keeps the payload of a NaN: of the last operand that is one (div: the first); an invalid operation gives the negative quiet NaN. */
+static uint64_t f64_nan(f64_operation operation, uint64_t a, uint64_t b, uint64_t c) {
+    uint64_t in_order[3] = {operation == F64_FMA ? c : 0, operation == F64_DIV ? a : b, operation == F64_DIV ? b : a};
+    for (int i = 0; i < 3; i++)
+        if (is_nan(in_order[i], EMU_F64)) return in_order[i] | 1ull << F64_QUIET_BIT;
+    return 0xfff8000000000000;
+}
+
 static uint64_t f64_result(f64_operation operation, uint64_t a, uint64_t b, uint64_t c, const emu_mode *mode) {
-    if (!mode->sat) {
-        if (f64_nan(a)) return a | 1ull << 51;
-        if (operation != F64_SQRT && f64_nan(b)) return b | 1ull << 51;
-        if (operation == F64_FMA && f64_nan(c)) return c | 1ull << 51;
-    }
     double r = f64_operate(operation, emu_double(a), emu_double(b), emu_double(c), mode->round);
     if (mode->sat) r = !(r > 0) ? 0 : r > 1 ? 1 : r;
-    return r != r ? 0xfff8000000000000 : emu_double_bits(r);
+    return r != r ? f64_nan(operation, a, b, c) : emu_double_bits(r);
 }
 
 /* ---- the operations ---- */
@@ -211,10 +225,10 @@ uint64_t emu_fp_sqrt(uint64_t a, emu_format format, const emu_mode *mode) {
 uint64_t emu_fp_minmax(uint64_t a, uint64_t b, bool max, emu_format format, const emu_mode *mode) {
     const format_traits *f = &FORMATS[format];
     uint64_t top = 1ull << (f->bits - 1), sign = (a ^ b) & top;
-    if (format == EMU_F32 && mode->ftz) a = emu_flush((uint32_t)a), b = emu_flush((uint32_t)b);
+    if (mode->ftz) a = flush(a, format), b = flush(b, format);
     if (mode->abs || mode->xorsign) a &= ~top, b &= ~top;
     bool a_nan = (a & ~top) > f->infinity, b_nan = (b & ~top) > f->infinity;
-    if ((a_nan && b_nan) || ((a_nan || b_nan) && mode->nan)) return f->nan;
+    if ((a_nan && b_nan) || ((a_nan || b_nan) && mode->nan)) return format == EMU_F64 ? b | 1ull << F64_QUIET_BIT : f->nan;
     uint64_t r;
     if (a_nan || b_nan) {
         r = a_nan ? b : a;
@@ -227,20 +241,20 @@ uint64_t emu_fp_minmax(uint64_t a, uint64_t b, bool max, emu_format format, cons
     return mode->xorsign ? (r & ~top) | sign : r;
 }
 
-/* f32: a NaN becomes the canonical one, as devices do it. */
-static bool is_f32_nan(uint64_t a, emu_format format) {
-    return format == EMU_F32 && (a & 0x7fffffff) > 0x7f800000;
+/* A NaN has no sign to change: f64 keeps it, made quiet, the others give the canonical one. */
+static uint64_t nan_kept(uint64_t a, emu_format format) {
+    return format == EMU_F64 ? a | 1ull << F64_QUIET_BIT : FORMATS[format].nan;
 }
 
 uint64_t emu_fp_negate(uint64_t a, emu_format format, const emu_mode *mode) {
-    if (is_f32_nan(a, format)) return FORMATS[EMU_F32].nan;
-    if (format == EMU_F32 && mode->ftz) a = emu_flush((uint32_t)a);
+    if (is_nan(a, format)) return nan_kept(a, format);
+    if (mode->ftz) a = flush(a, format);
     return a ^ 1ull << (FORMATS[format].bits - 1);
 }
 
 uint64_t emu_fp_abs(uint64_t a, emu_format format, const emu_mode *mode) {
-    if (is_f32_nan(a, format)) return FORMATS[EMU_F32].nan;
-    if (format == EMU_F32 && mode->ftz) a = emu_flush((uint32_t)a);
+    if (is_nan(a, format)) return nan_kept(a, format);
+    if (mode->ftz) a = flush(a, format);
     return a & ~(1ull << (FORMATS[format].bits - 1));
 }
 
@@ -268,30 +282,28 @@ bool emu_fp_compare(uint64_t a, uint64_t b, emu_compare compare, bool unordered,
 
 /* ---- conversions ---- */
 
-/* NaNs that keep their payload on devices: those to and from f64, and bf16 to f32. */
-static bool nan_payload(uint64_t a, emu_format to, emu_format from, uint64_t *result) {
-    if (from == EMU_F64 && f64_nan(a) && (to == EMU_F32 || to == EMU_F16)) {
-        int drop = to == EMU_F32 ? 29 : 42;
-        uint64_t quiet = (a | 1ull << 51) & 0xfffffffffffff;
-        *result = (a >> 63 << (FORMATS[to].bits - 1)) | FORMATS[to].infinity | quiet >> drop;
-        return true;
-    }
-    if (from == EMU_F32 && to == EMU_F64 && (a & 0x7fffffff) > 0x7f800000) {
-        *result = (a >> 31 & 1) << 63 | FORMATS[EMU_F64].infinity | ((a | 0x400000) & 0x7fffff) << 29;
-        return true;
-    }
-    if (from == EMU_BF16 && to == EMU_F32) {
-        *result = a << 16 & 0xffffffff;
-        return true;
-    }
-    return false;
+/* To and from f64 a NaN keeps sign and the payload that fits (.ftz: f32 was made canonical before); bf16 to f32 is a shift; tf32 is cut (.rna)
+ * or all ones. */
+static bool converts_nan(uint64_t a, emu_format to, emu_format from, const emu_mode *mode, uint64_t *out) {
+    const format_traits *f = &FORMATS[from], *t = &FORMATS[to];
+    if (!is_nan(a, from) || mode->sat) return false;
+    if (from == EMU_BF16 && to == EMU_F32) return *out = a << 16, true;
+    if (to == EMU_TF32) return *out = mode->round == EMU_RNA ? a & ~0x1fffull : 0x7fffe000, true;
+    if (to != EMU_F64 && from != EMU_F64) return false;
+    if (from == EMU_F32 && mode->ftz) a = f->nan;
+    uint64_t sign = a >> (f->bits - 1) & 1, payload = a & ((1ull << f->mantissa) - 1);
+    payload = t->mantissa > f->mantissa ? payload << (t->mantissa - f->mantissa) : payload >> (f->mantissa - t->mantissa);
+    *out = sign << (t->bits - 1) | t->infinity | payload | 1ull << (t->mantissa - 1);
+    return true;
 }
 
 uint64_t emu_cvt_fp_fp(uint64_t a, emu_format to, emu_format from, const emu_mode *mode) {
-    uint64_t kept;
-    if (!mode->ftz && !mode->sat && !mode->relu && nan_payload(a, to, from, &kept)) return kept;
+    uint64_t nan;
+    if (converts_nan(a, to, from, mode, &nan)) return nan;
     double x = from == EMU_F32 && mode->ftz ? emu_widen(emu_flush((uint32_t)a), from) : emu_widen(a, from);
-    return give(x, to, mode);
+    emu_mode without = *mode; /* .ftz means f32 here: a half may stay subnormal */
+    if (to != EMU_F32) without.ftz = false;
+    return give(x, to, &without);
 }
 
 static double round_integral(double x, emu_round round) {
@@ -304,6 +316,7 @@ static double round_integral(double x, emu_round round) {
 }
 
 uint64_t emu_cvt_fp_integral(uint64_t a, emu_format format, const emu_mode *mode) {
+    if (format == EMU_F64 && is_nan(a, format) && !mode->sat) return a | 1ull << F64_QUIET_BIT;
     return give(round_integral(take(a, format, mode), mode->round), format, mode);
 }
 
@@ -360,8 +373,8 @@ uint32_t emu_ex2_f32(uint32_t a, bool ftz) {
 
 static uint32_t finish(double x, bool ftz) {
     if (x != x) return 0x7fffffff;
-    uint32_t bits = emu_float_bits((float)x);
-    return ftz ? emu_flush(bits) : bits;
+    if (ftz && fabsf((float)(x * 0x1p64)) < 0x1p-62f) x = copysign(0, x); /* as flush_tiny does */
+    return emu_float_bits((float)x);
 }
 static double start(uint32_t a, bool ftz) {
     return (double)emu_float(ftz ? emu_flush(a) : a);

@@ -25,7 +25,7 @@ uint64_t emu_int_mul_hi(uint64_t a, uint64_t b, int bits, bool is_signed) {
     return emu_cut((uint64_t)(p >> bits), bits);
 }
 
-/* Division by zero is unspecified in PTX; devices give all ones. */
+/* Division by zero is unspecified in PTX; devices give all ones, for the remainder too. */
 uint64_t emu_int_div(uint64_t a, uint64_t b, int bits, bool is_signed) {
     if (emu_cut(b, bits) == 0) return emu_cut(~0ull, bits);
     if (!is_signed) return emu_cut(a, bits) / emu_cut(b, bits);
@@ -72,10 +72,14 @@ uint64_t emu_int_brev(uint64_t a, int bits) {
     return r;
 }
 
-/* ISA 9.7.1.20: only the low byte of position and length counts; past the top the sign bit (or 0) fills. */
+/* ISA 9.7.1.20: only the low byte of position and length counts (devices obey for 32 bits, and clamp for 64); past the top the sign bit (or 0) fills. */
+static uint32_t field_limit(uint32_t value, int bits) {
+    return bits == 64 ? (value > 255 ? 255 : value) : value & 255;
+}
+
 uint64_t emu_int_bfe(uint64_t a, uint32_t position, uint32_t length, int bits, bool is_signed) {
     uint32_t top = (uint32_t)bits - 1;
-    position &= 255, length &= 255;
+    position = field_limit(position, bits), length = field_limit(length, bits);
     uint32_t sign_at = position + length - 1 < top ? position + length - 1 : top;
     uint64_t sign = is_signed && length != 0 ? a >> sign_at & 1 : 0, r = 0;
     for (uint32_t i = 0; i <= top; i++) {
@@ -86,7 +90,7 @@ uint64_t emu_int_bfe(uint64_t a, uint32_t position, uint32_t length, int bits, b
 }
 
 uint64_t emu_int_bfi(uint64_t a, uint64_t b, uint32_t position, uint32_t length, int bits) {
-    position &= 255, length &= 255;
+    position = field_limit(position, bits), length = field_limit(length, bits);
     for (uint32_t i = 0; i < length && position + i < (uint32_t)bits; i++) {
         uint64_t bit = 1ull << (position + i);
         b = (a >> i & 1) ? b | bit : b & ~bit;
