@@ -299,6 +299,34 @@ static void test_not_finite(void) {
     }
 }
 
+/* An infinite value under a weight that float cannot hold: infinite as long as double holds the
+ * weight, NaN (0 times infinity) beyond, whichever key comes first, capped, split or max-free. */
+static void test_infinite_under_vanishing_weights(void) {
+    static const double falls[] = {20, 140, 500, 1040, 1200, 5000};
+    for (size_t f = 0; f < sizeof falls / sizeof falls[0]; f++)
+        for (int variant = 0; variant < 16; variant++) {
+            attention a =
+                attention_problem(variant & 1 ? FA4_F32 : FA4_BF16, 1, 5, 300, 1, 1, 8, 8);
+            a.request.schedule.kv_order = variant & 2 ? FA4_KV_FORWARD : FA4_KV_REVERSE;
+            if (variant & 4) a.request.schedule.row_max = FA4_ROW_MAX_FIRST_BLOCK;
+            if (variant & 8) a.request.schedule.kv_splits = 3;
+            if (variant == 1) a.request.problem.soft_cap = 1e6;
+            a.request.problem.scale = 0.6931471805599453;
+            attention_create(&a, f);
+            fill_all(&a.t.q, 0), fill_all(&a.t.k, 0);
+            for (int i = 0; i < 5; i++)
+                attention_set(&a.t.q, 0, i, 0, 0, 1);
+            for (int j = 0; j < 300; j++)
+                attention_set(&a.t.k, 0, j, 0, 0, j == 10 ? -falls[f] : 0);
+            attention_set(&a.t.v, 0, 10, 0, 3, INFINITY);
+            attention_expect(&a);
+            CHECK(falls[f] > 1100 ? isnan(a.o[3]) : isinf(a.o[3]), "fall %g: expected %g", falls[f],
+                  a.o[3]);
+            check_all(&a, "infinite under a vanishing weight");
+            attention_destroy(&a);
+        }
+}
+
 /* Scores that rise by many log2 units after the first block, in every column in turn, max-free and
  * not. */
 static void test_rises(void) {
@@ -571,6 +599,7 @@ int main(void) {
     test_exp2_split();
     test_rounded_weights();
     test_not_finite();
+    test_infinite_under_vanishing_weights();
     test_scores_of_minus_infinity();
     test_rises();
     test_same_bits();

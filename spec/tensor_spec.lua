@@ -253,6 +253,18 @@ describe("files", function()
     assert.same_bits(tensors.y, t:narrow(1, 1, 2):contiguous())
   end)
 
+  it("refuse names and texts that C would cut at a zero byte, and options that do not exist", function()
+    local t = fa4.zeros{1}
+    assert.raises_text(function() fa4.save(path .. ".npz", {["a\0b"] = t}) end, "tensors", "zero byte", "a\\0b")
+    assert.raises_text(function() fa4.save(path .. ".safetensors", t, {metadata = {["a\0b"] = ""}}) end, "metadata", "zero byte")
+    assert.raises_text(function() fa4.save(path .. ".safetensors", t, {metadata = {a = "b\0c"}}) end, "metadata a", "zero byte")
+    assert.raises_text(function() fa4.save(path .. ".safetensors", t, {metdata = {}}) end, "metdata", "metadata")
+    assert.raises_text(function() fa4.save(path .. ".safetensors", t, 5) end, "tensor_spec.lua:", "options", "5")
+    assert.is_nil(io.open(path .. ".npz"))
+    fa4.save(path .. ".npy", t)
+    assert.raises_text(function() fa4.load(path .. ".npy", "weights") end, "without a name", "weights")
+  end)
+
   it("name what is wrong", function()
     assert.raises_text(function() fa4.load(path .. "/nothing.npy") end, "tensor_spec.lua:", path)
     assert.raises_text(function() fa4.load(3) end, "path", "3")

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,18 +171,32 @@ static fa4_status check_lse(const fa4_validator *v, const fa4_tensor *lse, fa4_v
     return FA4_OK;
 }
 
+enum { SHAPE_TEXT_BYTES = FA4_RANK_MAX * 24 };
+
+static const char *shape_text(const int64_t *shape, int32_t rank, char text[SHAPE_TEXT_BYTES]) {
+    int at = 0;
+    text[0] = '\0';
+    for (int32_t axis = 0; axis < rank && axis < FA4_RANK_MAX; axis++)
+        at += snprintf(text + at, (size_t)(SHAPE_TEXT_BYTES - at), "%s%" PRId64, axis > 0 ? ", " : "", shape[axis]);
+    return text;
+}
+
+static fa4_status expect_shape(const char *name, const fa4_tensor *t, const int64_t *shape, int32_t rank, fa4_error *err) {
+    char want[SHAPE_TEXT_BYTES], got[SHAPE_TEXT_BYTES];
+    if (t->rank == rank && memcmp(t->shape, shape, (size_t)rank * sizeof *shape) == 0) return FA4_OK;
+    return error_set(err, FA4_BAD_ARGUMENT, "%s: expected shape (%s), got (%s)", name, shape_text(shape, rank, want),
+                     shape_text(t->shape, t->rank, got));
+}
+
 fa4_status fa4_validator_check(const fa4_validator *v, const fa4_tensors *tensors, int32_t cubic, fa4_validation *result,
                                fa4_error *err) {
     fa4_tensors outputs = *tensors;
     fa4_problem p = v->problem;
     const fa4_tensor *o = &outputs.o;
     const int64_t shape[4] = {p.batch, p.seqlen_q, p.heads_q, p.dim_v}, lse_shape[3] = {p.batch, p.heads_q, p.seqlen_q};
-    if (o->rank != 4 || memcmp(o->shape, shape, sizeof shape) != 0)
-        return error_set(err, FA4_BAD_ARGUMENT, "o: expected shape (%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ")", shape[0], shape[1],
-                         shape[2], shape[3]);
+    FA4_TRY(expect_shape("o", o, shape, 4, err));
     bool lse = p.lse && tensors->lse.rank != 0;
-    if (lse && (tensors->lse.rank != 3 || memcmp(tensors->lse.shape, lse_shape, sizeof lse_shape) != 0))
-        return error_set(err, FA4_BAD_ARGUMENT, "lse: expected shape (%" PRId64 ", %" PRId64 ", %" PRId64 ")", lse_shape[0], lse_shape[1], lse_shape[2]);
+    if (lse) FA4_TRY(expect_shape("lse", &tensors->lse, lse_shape, 3, err));
     memset(result, 0, sizeof *result);
     result->naive_error = p.dtype == FA4_F32 ? 0 : v->naive_error;
     result->floor = v->floor;

@@ -85,14 +85,27 @@ static float power(float exponent) {
     return exponent < -126.0f ? 0.0f : (float)exp2((double)exponent);
 }
 
+/* 2^x is 0 in double below this. */
+#define LOG2_LEAST_DOUBLE (-1075.0)
+
+/* Is 2^exponent 0 in float alone? What it scales is then 0, but an infinity stays one, as in double. */
+static bool keeps_infinity(float exponent) {
+    return exponent < -126.0f && exponent >= LOG2_LEAST_DOUBLE;
+}
+
+static inline vf only_infinity(vf x) {
+    return v_select_less(v_abs(x), v_set1(INFINITY), v_set1(0.0f), x);
+}
+
 /* Moves what row has gathered to a reference that is higher by -exponent log2 units. */
 static void scale_row(tile_state *t, int32_t row, float exponent) {
     float factor = power(exponent);
     size_t room = (size_t)t->job->dim_v_room;
     float *o = t->scratch->o + (size_t)row * room;
     vf f = v_set1(factor);
+    bool keeps = keeps_infinity(exponent);
     for (size_t c = 0; c < room; c += LANES)
-        v_store(o + c, v_mul(v_load(o + c), f));
+        v_store(o + c, keeps ? only_infinity(v_load(o + c)) : v_mul(v_load(o + c), f));
     t->rows->sum[row] *= factor;
 }
 

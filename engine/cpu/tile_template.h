@@ -127,9 +127,15 @@ static float stored_weight(const cpu_job *job, const float *s, int32_t key) {
     return half_bf16_to_float(half);
 }
 
-/* O += P V where a value is not finite: only keys that a row sees may touch it. A weight that
- * underflowed is still positive. */
-static void multiply_special_values(tile_state *t, const float *v) {
+/* A weight that is 0 in float: positive, unless it would be 0 in double too. */
+static float vanished_weight(const tile_state *t, int32_t row, float score) {
+    double exponent = (double)score * (double)t->job->scale_log2 - (double)t->rows->reference_log2[row];
+    return exponent < LOG2_LEAST_DOUBLE ? 0.0f : 0x1p-149f;
+}
+
+/* O += P V where a value is not finite: only keys that a row sees may touch it. `scores` are what
+ * the weights were made of. */
+static void multiply_special_values(tile_state *t, const float *scores, const float *v) {
     const cpu_job *job = t->job;
     size_t share = job->pairs ? 2 : 1;
     for (int32_t row = 0; row < t->row_count; row++) {
@@ -140,7 +146,8 @@ static void multiply_special_values(tile_state *t, const float *v) {
         for (int32_t key = lo; key < hi; key++) {
             if (t->view.partial && !(t->view.bits[row][key / 32] >> (key % 32) & 1)) continue;
             float p = stored_weight(job, s, key);
-            vf weight = v_set1(p == 0.0f ? 0x1p-149f : p);
+            if (p == 0.0f) p = vanished_weight(t, row, scores[(size_t)row * CPU_KEYS + (size_t)key]);
+            vf weight = v_set1(p);
             for (int32_t c = 0; c < job->dim_v_room; c += LANES) {
                 const float *word = v + (size_t)(c / PANEL) * (CPU_KEYS / share) * PANEL +
                                     (size_t)key / share * PANEL + c % PANEL;
@@ -182,15 +189,27 @@ static cpu_packed find_block(const tile_state *t, int64_t kb) {
     return own;
 }
 
+/* Softmax and second product of a block with a value that is not finite. */
+static void weigh_special_block(tile_state *t, const float *v) {
+    _Alignas(64) float scores[CPU_ROWS_ROOM * CPU_KEYS];
+    memcpy(scores, t->scratch->s, (size_t)t->groups * ROW_GROUP * CPU_KEYS * sizeof(float));
+    if (t->job->cap_out > 0)
+        for (int32_t row = 0; row < t->row_count; row++)
+            cap_row(t->job, scores + (size_t)row * CPU_KEYS, 0, CPU_KEYS);
+    softmax_block(t);
+    multiply_special_values(t, scores, v);
+}
+
 static void run_block(tile_state *t, const fa4_block *block) {
     cpu_packed packed = find_block(t, block->key_block);
     view_block(t, block);
     multiply_scores(t->job, t->scratch->q, packed.k, t->scratch->s, t->groups, &t->view);
-    softmax_block(t);
-    if (*packed.special)
-        multiply_special_values(t, packed.v);
-    else
+    if (*packed.special) {
+        weigh_special_block(t, packed.v);
+    } else {
+        softmax_block(t);
         multiply_values(t->job, t->scratch->s, packed.v, t->scratch->o, t->groups, &t->view);
+    }
     widen_bounds(t, packed.bounds, *packed.special);
 }
 
@@ -306,8 +325,12 @@ static void join_row(tile_state *t, int32_t row, const cpu_partial *other) {
           scale_a = rows->reference[row] == -INFINITY ? 0.0f : power(a - reference),
           scale_b = power(b - reference);
     vf va = v_set1(scale_a), vb = v_set1(scale_b);
-    for (size_t c = 0; c < room; c += LANES)
-        v_store(o + c, v_fma(v_load(add + c), vb, v_mul(v_load(o + c), va)));
+    bool keeps_a = keeps_infinity(a - reference), keeps_b = keeps_infinity(b - reference);
+    for (size_t c = 0; c < room; c += LANES) {
+        vf x = keeps_a ? only_infinity(v_load(o + c)) : v_mul(v_load(o + c), va);
+        vf y = keeps_b ? only_infinity(v_load(add + c)) : v_load(add + c);
+        v_store(o + c, v_fma(y, keeps_b ? v_set1(1.0f) : vb, x));
+    }
     rows->sum[row] = rows->sum[row] * scale_a + other->rows.sum[row] * scale_b;
     rows->reference[row] = rows->reference_log2[row] = reference;
 }

@@ -254,7 +254,7 @@ end
 -- @treturn ?string what is missing
 -- @raise when name is no string
 function attention.device(name)
-  if type(name) ~= "string" then raise("device: expected a name such as \"cpu\", got %s", show(name)) end
+  if type(name) ~= "string" or name:find("\0", 1, true) then raise("device: expected a name such as \"cpu\", got %s", show(name)) end
   local status = C.fa4_device_check(native.context(), name, native.err)
   if status ~= 0 then return nil, native.message() end
   return name

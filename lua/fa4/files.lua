@@ -59,6 +59,7 @@ function files.load(path, name, opts)
       if names[i] == name then return take(file, i - 1, path), metadata end
     end
     if count == 0 then raise("load: %s holds no tensor", path) end
+    if names[1] == "" then raise("load: %s: an .npy file holds one tensor without a name, not %s", path, show(name)) end
     raise("load: %s: %s", path, errors.unknown("no such tensor", name, names))
   end
   if native.string(C.fa4_file_kind(file)) == "npy" then return take(file, 0, path), metadata end
@@ -67,14 +68,32 @@ function files.load(path, name, opts)
   return tensors, metadata
 end
 
+-- C reads up to a zero byte: what lies behind it would vanish.
 local function sorted_keys(what, t)
   local keys = {}
   for key in pairs(t) do
     if type(key) ~= "string" then raise("save: %s: expected names as keys, got %s", what, show(key)) end
+    if key:find("\0", 1, true) then raise("save: %s: a name holds no zero byte, got %s", what, show(key)) end
     keys[#keys + 1] = key
   end
   table.sort(keys)
   return keys
+end
+
+local function metadata_for(opts)
+  if opts ~= nil and type(opts) ~= "table" then raise("save: options: expected a table {metadata =}, got %s", show(opts)) end
+  for key in pairs(opts or {}) do
+    if key ~= "metadata" then raise("save: options: %s", errors.unknown("unknown option", tostring(key), {"metadata"})) end
+  end
+  local metadata = opts and opts.metadata or {}
+  if type(metadata) ~= "table" then raise("save: metadata: expected a table of strings, got %s", show(metadata)) end
+  local keys = sorted_keys("metadata", metadata)
+  for _, key in ipairs(keys) do
+    if type(metadata[key]) ~= "string" or metadata[key]:find("\0", 1, true) then
+      raise("save: metadata %s: expected a string without zero bytes, got %s", key, show(metadata[key]))
+    end
+  end
+  return metadata, keys
 end
 
 --- Writes tensors to a file; the kind follows from the ending of its name. It is written beside its place and renamed.
@@ -89,6 +108,7 @@ function files.save(path, tensors, opts)
   elseif type(tensors) ~= "table" then
     raise("save: expected a tensor or a table of tensors, got %s", show(tensors))
   end
+  local metadata, keys = metadata_for(opts)
   local keep, names = {}, sorted_keys("tensors", tensors)
   local list = native.new("fa4_named_tensor[?]", math.max(#names, 1))
   for i, name in ipairs(names) do
@@ -97,16 +117,8 @@ function files.save(path, tensors, opts)
     keep[i] = t
     list[i - 1].name, list[i - 1].tensor = name, t.view
   end
-  local metadata = opts and opts.metadata or {}
-  if type(metadata) ~= "table" then raise("save: metadata: expected a table of strings, got %s", show(metadata)) end
-  local keys = sorted_keys("metadata", metadata)
   local pairs_list = native.new("fa4_metadata[?]", math.max(#keys, 1))
-  for i, key in ipairs(keys) do
-    if type(metadata[key]) ~= "string" then
-      raise("save: metadata %s: expected a string, got %s", key, show(metadata[key]))
-    end
-    pairs_list[i - 1].key, pairs_list[i - 1].value = key, metadata[key]
-  end
+  for i, key in ipairs(keys) do pairs_list[i - 1].key, pairs_list[i - 1].value = key, metadata[key] end
   local status = C.fa4_file_write(path, list, #names, pairs_list, #keys, native.err)
   native.keep(keep) -- The list points into these tensors until here.
   native.check(status)
