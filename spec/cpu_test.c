@@ -317,7 +317,7 @@ static void test_infinite_under_vanishing_weights(void) {
             for (int i = 0; i < 5; i++)
                 attention_set(&a.t.q, 0, i, 0, 0, 1);
             for (int j = 0; j < 300; j++)
-                attention_set(&a.t.k, 0, j, 0, 0, j == 10 ? -falls[f] : 0);
+                attention_set(&a.t.k, 0, j, 0, 0, j == 10 || (variant % 3 == 0 && j < 128) ? -falls[f] : 0);
             attention_set(&a.t.v, 0, 10, 0, 3, INFINITY);
             attention_expect(&a);
             CHECK(falls[f] > 1100 ? isnan(a.o[3]) : isinf(a.o[3]), "fall %g: expected %g", falls[f],

@@ -27,6 +27,7 @@ add_custom_command(
 pkg_check_modules(LUAJIT REQUIRED luajit)
 pkg_get_variable(LUAJIT_LIBDIR luajit libdir)
 find_library(LUAJIT_ARCHIVE NAMES libluajit-5.1.a HINTS ${LUAJIT_LIBDIR} ${LUAJIT_LIBRARY_DIRS} REQUIRED)
+option(FA4_LIBEDIT "line editing at the prompt, where libedit is there" ON)
 pkg_check_modules(LIBEDIT libedit)
 find_library(LIBEDIT_ARCHIVE NAMES libedit.a HINTS ${LIBEDIT_LIBRARY_DIRS})
 find_library(TINFO_ARCHIVE NAMES libtinfo.a)
@@ -41,7 +42,9 @@ target_compile_definitions(fa4_cli PRIVATE FA4_VERSION_TEXT="${PROJECT_VERSION}"
 # C modules such as lfs take lua_* from the executable, so LuaJIT is linked whole too; of the other archives nothing is exported.
 target_link_libraries(fa4_cli PRIVATE -Wl,--whole-archive ${LUAJIT_ARCHIVE} -Wl,--no-whole-archive
   Threads::Threads ZLIB::ZLIB m ${CMAKE_DL_LIBS})
-if(LIBEDIT_ARCHIVE AND TINFO_ARCHIVE AND BSD_ARCHIVE AND MD_ARCHIVE)
+if(NOT FA4_LIBEDIT)
+  message(STATUS "FA4_LIBEDIT is off: the prompt reads plain lines")
+elseif(LIBEDIT_ARCHIVE AND TINFO_ARCHIVE AND BSD_ARCHIVE AND MD_ARCHIVE)
   target_compile_definitions(fa4_cli PRIVATE FA4_HAVE_LIBEDIT)
   target_link_libraries(fa4_cli PRIVATE ${LIBEDIT_ARCHIVE} ${TINFO_ARCHIVE} ${BSD_ARCHIVE} ${MD_ARCHIVE})
   target_link_options(fa4_cli PRIVATE -Wl,--exclude-libs,libedit.a:libtinfo.a:libbsd.a:libmd.a)
