@@ -23,31 +23,7 @@ ret;
 }
 ]]
 
--- Loads a 16 x 8 tile of f32 by TMA and writes its first row to y.
-local TILE = HEAD .. [[
-.extern .shared .align 1024 .b8 dyn[];
-.visible .entry tile(.param .align 64 .b8 map[128], .param .u64 y)
-{
-.reg .pred %p<3>; .reg .b32 %r<6>; .reg .f32 %f; .reg .b64 %rd<5>;
-mov.u32 %r1, %tid.x; mov.u32 %r2, dyn;
-setp.eq.s32 %p1, %r1, 0;
-@%p1 mbarrier.init.shared.b64 [%r2+1024], 1;
-bar.sync 0;
-@!%p1 bra WAIT;
-mov.b64 %rd1, map; cvta.param.u64 %rd1, %rd1;
-mbarrier.arrive.expect_tx.shared.b64 _, [%r2+1024], 512;
-mov.u32 %r3, 0;
-cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [%r2], [%rd1, {%r3, %r3}], [%r2+1024];
-WAIT:
-mbarrier.try_wait.parity.shared.b64 %p2, [%r2+1024], 0;
-@!%p2 bra WAIT;
-shl.b32 %r4, %r1, 2; add.s32 %r5, %r4, %r2;
-ld.shared.f32 %f, [%r5];
-ld.param.u64 %rd2, [y]; cvt.u64.u32 %rd3, %r4; add.s64 %rd4, %rd2, %rd3;
-st.global.f32 [%rd4], %f;
-ret;
-}
-]]
+local TILE = "spec/support/tile.ptx"
 
 local function ramp(n)
   local list = {}

@@ -1,4 +1,5 @@
---- The emulator by itself: any PTX kernel loaded, launched on tensors in host memory, stepped and looked into. Nothing here knows attention.
+--- The emulator by itself: any PTX kernel loaded, launched on tensors in host memory, stepped and looked into. Nothing here knows
+-- attention.
 --
 --     local k = fa4.emu.load("add.ptx")
 --     local report = k:launch{grid = {4}, block = {128}, args = {x, y, z, 512}}
@@ -212,7 +213,8 @@ local function findings_of(list, count)
   local findings = {}
   for i = 0, count - 1 do
     local f = list[i]
-    findings[i + 1] = {kind = native.string(C.fa4_emu_kind_name(f.kind)), severity = SEVERITIES[f.severity], cta = {f.cta[0], f.cta[1], f.cta[2]},
+    findings[i + 1] = {kind = native.string(C.fa4_emu_kind_name(f.kind)), severity = SEVERITIES[f.severity],
+      cta = {f.cta[0], f.cta[1], f.cta[2]},
       warp = f.warp >= 0 and f.warp or nil, lane = f.lane >= 0 and f.lane or nil, line = f.line > 0 and f.line or nil,
       source_line = f.source_line > 0 and f.source_line or nil, count = f.count, text = native.string(f.text)}
   end
@@ -272,7 +274,9 @@ function module:__tostring()
   local lines = {}
   for _, entry in ipairs(self.entries) do
     local params = {}
-    for i, p in ipairs(entry.params) do params[i] = p.bytes > 8 and ("%s[%d] %s"):format(p.type, p.bytes, p.name) or p.type .. " " .. p.name end
+    for i, p in ipairs(entry.params) do
+      params[i] = p.bytes > 8 and ("%s[%d] %s"):format(p.type, p.bytes, p.name) or p.type .. " " .. p.name
+    end
     lines[#lines + 1] = ("%s(%s): %d instructions"):format(entry.name, table.concat(params, ", "), entry.instructions)
   end
   return table.concat(lines, "\n")
@@ -287,7 +291,8 @@ function module:debug(t)
   local launch, alive = build(self, t)
   local made = native.new("fa4_emu_session *[1]")
   native.check(C.fa4_emu_session_open(self.handle, launch, whole(t.cta or 0, "cta", 0, 2 ^ 53), made, native.err))
-  return setmetatable({handle = native.gc(made[0], C.fa4_emu_session_close), module = self, entry = entry_of(self, t.entry), alive = alive, launch = launch,
+  return setmetatable({handle = native.gc(made[0], C.fa4_emu_session_close), module = self, entry = entry_of(self, t.entry),
+    alive = alive, launch = launch,
     breakpoints = {}}, session)
 end
 
@@ -342,7 +347,8 @@ function session:where()
   local places = {}
   for i = 0, math.min(count[0], FRAGMENTS_MAX) - 1 do
     local f = list[i]
-    places[i + 1] = {warp = f.warp, instruction = f.instruction, line = f.line, text = native.string(f.text), lanes = f.lanes, state = STATES[f.state]}
+    places[i + 1] = {warp = f.warp, instruction = f.instruction, line = f.line, text = native.string(f.text), lanes = f.lanes,
+      state = STATES[f.state]}
   end
   return places
 end
