@@ -67,6 +67,13 @@ static void report_fault(emu_warp *w, const emu_op *op, const char *which, const
               fault->kind == 1 ? "out of bounds" : "that nothing has written", emu_shared_name(w->cta, fault->address, name, sizeof name));
 }
 
+/* How far row mn (a multiple of 16) lies from row 0, before the swizzle. */
+static uint32_t offset_of_rows(const emu_matrix *x, bool transpose, uint32_t mn) {
+    uint32_t wide = (uint32_t)x->swizzle / 2;
+    if (!transpose || wide == 0) return mn / 8 * x->stride;
+    return mn / wide * x->leading + mn % wide * 2;
+}
+
 /* A of this warp: rows 16 * (w % 4) .. + 15 of the tile in shared memory, or its own fragment. */
 static void load_a(emu_warp *w, const emu_wgmma *g, float *panel) {
     const emu_op *op = g->op;
@@ -81,12 +88,12 @@ static void load_a(emu_warp *w, const emu_wgmma *g, float *panel) {
             }
     } else {
         emu_matrix matrix;
+        bool transpose = op->extra >> 3 & 1;
         emu_shared_view view = {cta->shared, EMU_SHARED_BASE, cta->shared_end, cta->written};
         emu_matrix_decode_wgmma(g->a, &matrix);
-        emu_matrix_fetch(cta->machine->mma, &view, &matrix, op->extra >> 3 & 1, op->is_signed, 64, true, cta->scratch, &fault);
+        matrix.start += offset_of_rows(&matrix, transpose, ROWS * ((uint32_t)w->index % 4));
+        emu_matrix_fetch(cta->machine->mma, &view, &matrix, transpose, op->is_signed, ROWS, true, panel, &fault);
         report_fault(w, op, "A", &fault);
-        for (int k = 0; k < EMU_MMA_K; k++)
-            memcpy(panel + k * EMU_MMA_EXTENT_MAX, cta->scratch + k * EMU_MMA_EXTENT_MAX + ROWS * (w->index % 4), ROWS * sizeof(float));
     }
     if (op->extra & 2) emu_panel_negate(panel, EMU_MMA_EXTENT_MAX * EMU_MMA_K);
 }
