@@ -90,7 +90,9 @@ static void test_launch(void) {
     fa4_error err = {0};
     reset();
     CHECK(begin_job(&j, 1, &err) == FA4_OK, "%s", err.text);
-    CHECK(use_job(&j, &err) == FA4_OK, "%s", err.text);
+    fa4_status used = use_job(&j, &err);
+    CHECK(used == FA4_OK, "%s", err.text);
+    if (used != FA4_OK) return; /* nothing was launched that could be looked at */
     FwdParams params;
     memcpy(&params, fake->params, sizeof params);
     FwdVariant variant;

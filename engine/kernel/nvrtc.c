@@ -3,6 +3,7 @@
 #include "kernel/nvrtc.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,10 +59,24 @@ static bool resolve_calls(nvrtc *n) {
     return true;
 }
 
+// NVRTC asks the loader for its builtins by name at the first compilation. A copy outside the loader's path has them beside it:
+// loaded before, they are found by that name.
+static void load_builtins(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char pattern[PATH_BYTES];
+    if (slash == NULL) return; /* the loader found the library: it finds the builtins too */
+    int n = snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so*", (int)(slash - path), path);
+    glob_t found;
+    if (n < 0 || (size_t)n >= sizeof pattern || glob(pattern, 0, NULL, &found) != 0) return;
+    for (size_t i = 0; i < found.gl_pathc; i++) (void)dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+    globfree(&found);
+}
+
 // RTLD_NODELETE: NVRTC keeps threads and exit handlers that must not outlive its code.
 static bool try_file(search *s, const char *path) {
     size_t used = strlen(s->tried);
     snprintf(s->tried + used, sizeof s->tried - used, "%s%s", used ? ", " : "", path);
+    load_builtins(path);
     s->n->library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (s->n->library == NULL) return false;
     snprintf(s->n->path, sizeof s->n->path, "%s", path);
