@@ -274,6 +274,7 @@ emu_step emu_do_copy_async(emu_warp *w, const emu_op *op, uint32_t mask) {
         uint32_t bytes = (uint32_t)op->value, real = op->b == EMU_NO_SLOT ? bytes : emu_lanes(w, op->b)[lane], shared;
         uint64_t global = place_address(w, &more->places[1], (int)lane);
         if (real > bytes) real = bytes;
+        if (emu_pred(w, op->s) >> lane & 1) real = 0; /* ignore-src */
         if (!emu_shared_address(w, op, place_address(w, &more->places[0], (int)lane), bytes, bytes, (int)lane, &shared)) return EMU_STOP;
         const uint8_t *from = real ? emu_global(w->cta, global, real, false) : NULL;
         if (real && from == NULL) return emu_fault(w, (int)lane, EMU_OUT_OF_BOUNDS, op, "cp.async of %u bytes at global 0x%" PRIx64 " leaves every buffer", real, global);

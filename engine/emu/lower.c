@@ -224,7 +224,7 @@ static bool lower_plain(lowering *l, const ptx_instr *instr, emu_op *op) {
     const ptx_form *f = instr->form;
     int sources = instr->operand_count;
     if (f->opcode == PTX_OP_LOP3) sources = 4;
-    if (f->opcode == PTX_OP_SETP && sources == 4) {
+    if ((f->opcode == PTX_OP_SETP || f->opcode == PTX_OP_SET) && sources == 4) {
         if (!emu_lower_predicate(l, &instr->operands[3], &op->s)) return false;
         sources = 3;
     }

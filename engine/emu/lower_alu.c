@@ -59,6 +59,7 @@ static uint64_t product_wide(const emu_op *op, uint64_t a, uint64_t b) {
 SCALAR(int_mul_wide) { UNUSED(c); return emu_cut(product_wide(op, a, b), 2 * op->bits); }
 SCALAR(int_mad_lo) { return emu_cut(a * b + c, op->bits); }
 SCALAR(int_mad_hi) { return emu_cut(emu_int_mul_hi(a, b, op->bits, op->is_signed) + c, op->bits); }
+SCALAR(int_mad_hi_sat) { return emu_int_add_sat(emu_int_mul_hi(a, b, op->bits, true), c, op->bits, false); }
 SCALAR(int_mad_wide) { return emu_cut(product_wide(op, a, b) + c, 2 * op->bits); }
 static uint64_t product_24(const emu_op *op, uint64_t a, uint64_t b) {
     uint64_t p = op->is_signed ? (uint64_t)(emu_extend(a, 24) * emu_extend(b, 24)) : emu_cut(a, 24) * emu_cut(b, 24);
@@ -66,6 +67,7 @@ static uint64_t product_24(const emu_op *op, uint64_t a, uint64_t b) {
 }
 SCALAR(int_mul24) { UNUSED(c); return product_24(op, emu_cut(a, 24), emu_cut(b, 24)); }
 SCALAR(int_mad24) { return emu_cut(product_24(op, emu_cut(a, 24), emu_cut(b, 24)) + c, 32); }
+SCALAR(int_mad24_sat) { return emu_int_add_sat(product_24(op, emu_cut(a, 24), emu_cut(b, 24)), c, 32, false); }
 SCALAR(int_div) { UNUSED(c); return emu_int_div(a, b, op->bits, op->is_signed); }
 SCALAR(int_rem) { UNUSED(c); return emu_int_rem(a, b, op->bits, op->is_signed); }
 SCALAR(int_abs) { UNUSED(b); UNUSED(c); return emu_extend(a, op->bits) < 0 ? emu_cut(0 - a, op->bits) : emu_cut(a, op->bits); }
@@ -131,7 +133,28 @@ static bool set_holds(const emu_op *op, uint64_t a, uint64_t b) {
     return op->format_from != EMU_FORMATS ? emu_fp_compare(a, b, op->compare, op->unordered, op->format_from, op->mode.ftz)
                                           : emu_int_compare(a, b, op->compare, op->is_signed, op->bits);
 }
-SCALAR(set) { UNUSED(c); return set_holds(op, a, b) ? (uint64_t)op->value : 0; }
+static bool with_predicate(int operation, bool holds, bool other) {
+    return operation == PTX_AND ? holds && other : operation == PTX_OR ? holds || other : operation == PTX_XOR ? holds != other : holds;
+}
+/* set d, a, b{, c}: op->value where it holds, else 0; of two halves each for itself. */
+static emu_step run_set(emu_warp *w, const emu_op *op, uint32_t mask) {
+    uint32_t other = emu_pred(w, op->s), halves = op->extra ? 2 : 1;
+    int operation = op->source->form->operation;
+    EMU_EACH_LANE(lane, mask) {
+        uint64_t a = emu_get(w, op->a, op->wide & 2, (int)lane), b = emu_get(w, op->b, op->wide & 4, (int)lane), r = 0;
+        for (uint32_t at = 0; at < halves * 16; at += 16) {
+            bool holds = halves == 2 ? set_holds(op, a >> at & 0xffff, b >> at & 0xffff) : set_holds(op, a, b);
+            if (with_predicate(operation, holds, other >> lane & 1)) r |= (uint64_t)op->value << at;
+        }
+        emu_put(w, op->d, op->wide & 1, (int)lane, r);
+    }
+    return EMU_NEXT;
+}
+/* cvt.pack d, a, b{, c}: b lowest, then a; with bytes, c's low half above them. */
+SCALAR(cvt_pack) {
+    uint64_t high = emu_cvt_int_int(a, op->bits, op->is_signed, 32, true, true), low = emu_cvt_int_int(b, op->bits, op->is_signed, 32, true, true);
+    return emu_cut(c << 16, 32) * (op->bits == 8) | high << op->bits | low;
+}
 
 /* ---- conversions ---- */
 SCALAR(cvt_fp_fp) { UNUSED(b); UNUSED(c); return emu_cvt_fp_fp(a, op->format, op->format_from, &op->mode); }
@@ -235,9 +258,10 @@ static bool lower_arithmetic(const ptx_form *f, const ptx_instr *instr, emu_op *
         return choose_half(op, f->half, int_mul_lo, int_mul_hi, int_mul_wide);
     case PTX_OP_MAD:
         if (op->format != EMU_FORMATS) return choose(op, fp_fma, NULL);
-        return !f->sat && choose_half(op, f->half, int_mad_lo, int_mad_hi, int_mad_wide);
+        if (f->sat) return op->scalar = int_mad_hi_sat, f->half == PTX_HALF_HI && f->types[0] == PTX_TYPE_S32;
+        return choose_half(op, f->half, int_mad_lo, int_mad_hi, int_mad_wide);
     case PTX_OP_MUL24: op->extra = f->half == PTX_HALF_HI; op->scalar = int_mul24; return true;
-    case PTX_OP_MAD24: op->extra = f->half == PTX_HALF_HI; op->scalar = int_mad24; return !f->sat;
+    case PTX_OP_MAD24: op->extra = f->half == PTX_HALF_HI; op->scalar = f->sat ? int_mad24_sat : int_mad24; return true;
     case PTX_OP_FMA: return choose(op, fp_fma, NULL);
     case PTX_OP_DIV:
         if (f->approx) return choose(op, div_approx, NULL);
@@ -325,11 +349,17 @@ static bool lower_cvt(const ptx_form *f, const ptx_instr *instr, emu_op *op) {
 
 static bool lower_set(const ptx_form *f, emu_op *op) {
     op->format_from = format_of(f->types[1]);
-    op->bits = (uint8_t)ptx_type_bits(f->types[1]);
+    op->extra = is_packed(f->types[1]);
+    op->bits = (uint8_t)(ptx_type_bits(f->types[1]) >> op->extra);
     op->is_signed = is_signed_type(f->types[1]);
-    op->scalar = set;
-    op->value = f->types[0] == PTX_TYPE_F32 ? 0x3f800000 : 0xffffffff;
-    return !f->operation && !is_packed(f->types[0]) && ptx_type_bits(f->types[0]) == 32 && set_compare(f->compare, op);
+    op->run = run_set;
+    switch (format_of(f->types[0])) {
+    case EMU_F32: op->value = 0x3f800000; break;
+    case EMU_F16: op->value = 0x3c00; break;
+    case EMU_BF16: op->value = 0x3f80; break;
+    default: op->value = op->extra || ptx_type_bits(f->types[0]) == 16 ? 0xffff : 0xffffffff; break;
+    }
+    return set_compare(f->compare, op);
 }
 
 static void fill_types(const ptx_form *f, emu_op *op) {
@@ -350,7 +380,12 @@ bool emu_lower_alu(const ptx_instr *instr, emu_op *op) {
     switch (f->opcode) {
     case PTX_OP_SETP:
         op->run = emu_run_setp;
-        return !is_packed(f->types[0]) && set_compare(f->compare, op);
+        op->extra = is_packed(f->types[0]);
+        return set_compare(f->compare, op);
+    case PTX_OP_CVT_PACK:
+        op->extra = 0;
+        op->scalar = cvt_pack;
+        return op->bits == 8 || op->bits == 16;
     case PTX_OP_CVT: return lower_cvt(f, instr, op);
     case PTX_OP_SET: return lower_set(f, op);
     case PTX_OP_SLCT:
@@ -381,15 +416,19 @@ emu_step emu_run_scalar(emu_warp *w, const emu_op *op, uint32_t mask) {
 }
 
 emu_step emu_run_setp(emu_warp *w, const emu_op *op, uint32_t mask) {
-    uint32_t result = 0, other = emu_pred(w, op->s);
+    uint32_t result = 0, high = 0, other = emu_pred(w, op->s);
     bool floating = op->format != EMU_FORMATS;
     EMU_EACH_LANE(lane, mask) {
         uint64_t a = emu_get(w, op->a, op->wide & 2, (int)lane), b = emu_get(w, op->b, op->wide & 4, (int)lane);
+        if (op->extra) { /* two halves: p|q is low|high */
+            high |= (uint32_t)emu_fp_compare(a >> 16 & 0xffff, b >> 16 & 0xffff, op->compare, op->unordered, op->format, op->mode.ftz) << lane;
+            a &= 0xffff, b &= 0xffff;
+        }
         bool holds = floating ? emu_fp_compare(a, b, op->compare, op->unordered, op->format, op->mode.ftz)
                               : emu_int_compare(a, b, op->compare, op->is_signed, op->bits);
         result |= (uint32_t)holds << lane;
     }
-    uint32_t inverse = ~result;
+    uint32_t inverse = op->extra ? high : ~result;
     switch (op->source->form->operation) {
     case PTX_AND: result &= other, inverse &= other; break;
     case PTX_OR: result |= other, inverse |= other; break;

@@ -124,7 +124,7 @@ static bool place_and_space(lowering *l, const ptx_instr *instr, int operand, em
     return true;
 }
 
-/* cp.async.cX.shared.global [dst], [src], bytes{, source bytes}. */
+/* cp.async.cX.shared.global [dst], [src], bytes{, source bytes or ignore-src}. */
 static bool lower_cp_async(lowering *l, const ptx_instr *instr, emu_op *op) {
     emu_more *more = emu_lower_more(l, op);
     bool wide;
@@ -133,8 +133,9 @@ static bool lower_cp_async(lowering *l, const ptx_instr *instr, emu_op *op) {
     op->value = instr->operands[2].u.value;
     if (instr->operand_count > 3) {
         const ptx_operand *o = &instr->operands[3];
-        if (o->kind == PTX_REGISTER && o->reg_class == PTX_CLASS_PRED) return emu_lower_predicate(l, o, &op->s) && (l->reason = "ignore-src", false);
-        if (!(o->kind == PTX_REGISTER && o->reg_class == PTX_CLASS_B64)) op->b = emu_lower_slot(l, o, false, &wide);
+        bool ignores = o->kind == PTX_REGISTER && o->reg_class == PTX_CLASS_PRED;
+        if (ignores && !emu_lower_predicate(l, o, &op->s)) return false;
+        if (!ignores && !(o->kind == PTX_REGISTER && o->reg_class == PTX_CLASS_B64)) op->b = emu_lower_slot(l, o, false, &wide);
     }
     return place_and_space(l, instr, 0, &more->places[0], 0) && place_and_space(l, instr, 1, &more->places[1], 1);
 }

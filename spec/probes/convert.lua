@@ -123,6 +123,6 @@ return function(kit)
   floats_to_integers(kit)
   integers_to_floats(kit)
   floats(kit)
-  kit.alu("cvt.pack.16", { "b32", "b32" }, "r", { "cvt.pack.sat.u16.s32", "cvt.pack.sat.s16.s32" }, { refused = 1 })
-  kit.alu("cvt.pack.8", { "b32", "b32", "b32" }, "r", { "cvt.pack.sat.u8.s32.b32", "cvt.pack.sat.s8.s32.b32" }, { refused = 1 })
+  kit.alu("cvt.pack.16", { "b32", "b32" }, "r", { "cvt.pack.sat.u16.s32", "cvt.pack.sat.s16.s32" })
+  kit.alu("cvt.pack.8", { "b32", "b32", "b32" }, "r", { "cvt.pack.sat.u8.s32.b32", "cvt.pack.sat.s8.s32.b32" })
 end

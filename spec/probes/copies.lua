@@ -148,7 +148,7 @@ local function simple(kit)
     ["cp.async.cg"] = { 'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at), "l"(from) : "memory");', "all" },
     ["cp.async.partial"] = { 'asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(at), "l"(from), "r"(TID % 17) : "memory");', "group" },
     ["cp.async.partial4"] = { 'asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2; cp.async.ca.shared.global [%0 + 8], [%1 + 8], 8, %3;" :: "r"(at), "l"(from), "r"(TID % 5), "r"(TID % 9) : "memory");', "all" },
-    ["cp.async.ignore"] = { 'asm volatile("{ .reg .pred p; setp.lt.u32 p, %2, 64; cp.async.cg.shared.global [%0], [%1], 16, p; }" :: "r"(at), "l"(from), "r"(TID) : "memory");', "all", 1 } }) do
+    ["cp.async.ignore"] = { 'asm volatile("{ .reg .pred p; setp.lt.u32 p, %2, 64; cp.async.cg.shared.global [%0], [%1], 16, p; }" :: "r"(at), "l"(from), "r"(TID) : "memory");', "all" } }) do
     kit.own(name, { ["in"] = "b32:16384", grid = 32, shared = 2048, out = 65536, refused = way[3] }, { name }, (copy:gsub("@COPY@", function() return way[1] .. " " .. waits[way[2]] end)))
   end
   kit.own("cp.async.groups", { ["in"] = "b32:16384", grid = 32, shared = 8192, out = 65536 }, { "cp.async groups, waited for in order" }, [[
