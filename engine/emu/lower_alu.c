@@ -4,6 +4,8 @@
  */
 #include "emu_internal.h"
 
+#include <math.h>
+
 #define SCALAR(name) static uint64_t name(const emu_op *op, uint64_t a, uint64_t b, uint64_t c)
 #define UNUSED(x) (void)(x)
 
@@ -29,6 +31,18 @@ SCALAR(fp_copysign) {
 SCALAR(ex2) { UNUSED(b); UNUSED(c); return emu_ex2_f32((uint32_t)a, op->mode.ftz); }
 SCALAR(lg2) { UNUSED(b); UNUSED(c); return emu_lg2_f32((uint32_t)a, op->mode.ftz); }
 SCALAR(rcp_approx) { UNUSED(b); UNUSED(c); return emu_rcp_approx_f32((uint32_t)a, op->mode.ftz); }
+/* The f64 seeds of Newton's iteration: with .ftz devices read and write the upper word alone, with about 20 good bits. */
+static uint64_t seed_f64(const emu_op *op, double x) {
+    uint64_t bits = emu_double_bits(x);
+    if (x != x) return op->mode.ftz ? 0x7fffffff00000000 : 0x7ff8000000000000;
+    return op->mode.ftz ? bits & 0xffffffff00000000 : bits;
+}
+static double flushed_f64(uint64_t a) {
+    a &= 0xffffffff00000000;
+    return (a >> 52 & 0x7ff) == 0 ? copysign(0, emu_double(a)) : emu_double(a);
+}
+SCALAR(rcp_seed) { UNUSED(b); UNUSED(c); double r = 1 / flushed_f64(a); return seed_f64(op, fabs(r) < 0x1p-1022 ? copysign(0, r) : r); }
+SCALAR(rsqrt_seed) { UNUSED(b); UNUSED(c); return seed_f64(op, 1 / sqrt(op->mode.ftz ? flushed_f64(a) : emu_double(a))); }
 SCALAR(rsqrt) { UNUSED(b); UNUSED(c); return emu_rsqrt_f32((uint32_t)a, op->mode.ftz); }
 SCALAR(sqrt_approx) { UNUSED(b); UNUSED(c); return emu_sqrt_approx_f32((uint32_t)a, op->mode.ftz); }
 SCALAR(div_approx) { UNUSED(c); return emu_div_approx_f32((uint32_t)a, (uint32_t)b, op->mode.ftz); }
@@ -283,9 +297,9 @@ static bool lower_arithmetic(const ptx_form *f, const ptx_instr *instr, emu_op *
 static bool lower_special(const ptx_form *f, emu_op *op) {
     bool f32 = op->format == EMU_F32, half = op->format == EMU_F16 || op->format == EMU_BF16;
     switch (f->opcode) {
-    case PTX_OP_RCP: op->scalar = f->approx && f32 ? rcp_approx : fp_rcp; return !(f->approx && !f32);
+    case PTX_OP_RCP: op->scalar = !f->approx ? fp_rcp : f32 ? rcp_approx : rcp_seed; return true;
     case PTX_OP_SQRT: op->scalar = f->approx ? sqrt_approx : fp_sqrt; return !(f->approx && !f32);
-    case PTX_OP_RSQRT: op->scalar = rsqrt; return f32;
+    case PTX_OP_RSQRT: op->scalar = f32 ? rsqrt : rsqrt_seed; return true;
     case PTX_OP_SIN: op->scalar = sine; return f32;
     case PTX_OP_COS: op->scalar = cosine; return f32;
     case PTX_OP_LG2: op->scalar = lg2; return f32;

@@ -107,8 +107,8 @@ local function approximations(kit)
   kit.alu("tanh.f16", { "half" }, "h", { "tanh.approx.f16" }, { n = 65536, near = "9.8e-4,9.8e-4" })
   kit.alu("tanh.bf16", { "half" }, "h", { "tanh.approx.bf16" }, { n = 65536, near = "7.9e-3,0" })
   kit.alu("tanh.f16x2", { "f16x2" }, "r", { "tanh.approx.f16x2" }, { near = "9.8e-4,9.8e-4" })
-  kit.alu("rcp.approx.f64", { "f64" }, "l", { "rcp.approx.ftz.f64" }, { refused = 1, near = "2.0e-6,0" })
-  kit.alu("rsqrt.approx.f64", { "f64" }, "l", { "rsqrt.approx.f64", "rsqrt.approx.ftz.f64" }, { refused = 1, near = "2.0e-6,0" })
+  kit.alu("rcp.approx.f64", { "f64" }, "l", { "rcp.approx.ftz.f64" }, { near = "2.0e-6,0" })
+  kit.alu("rsqrt.approx.f64", { "f64" }, "l", { "rsqrt.approx.f64", "rsqrt.approx.ftz.f64" }, { near = "2.0e-6,0" })
 end
 
 local function extremes(kit)
