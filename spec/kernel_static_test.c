@@ -162,9 +162,10 @@ static int32_t shortest_trip(const code *c, int32_t first, int32_t last, bool *o
     return best;
 }
 
-/* The shortest trip of the loops that hold a row's exponentials, the innermost first. */
+/* The shortest trip of the loops that hold a row's exponentials. Several back edges may share a body, so the innermost is not always its loop. */
 static int32_t softmax_trip(const code *c, bool *on) {
-    int32_t done = 0;
+    bool *way = malloc(CODE_MAX * sizeof *way);
+    int32_t done = 0, best = INT32_MAX;
     for (int tries = 0; tries < 12; tries++) {
         int32_t range = INT32_MAX, first = 0, last = 0;
         for (int32_t i = 0; i < c->count; i++) {
@@ -172,12 +173,15 @@ static int32_t softmax_trip(const code *c, bool *on) {
             if (t < 0 || t > i || i - t >= range || i - t <= done || count_opcode(c, t, i, "MUFU.EX2") < 80) continue;
             range = i - t, first = t, last = i;
         }
-        if (range == INT32_MAX) return INT32_MAX;
+        if (range == INT32_MAX) break;
         done = range;
-        int32_t trip = shortest_trip(c, first, last, on);
-        if (trip < INT32_MAX) return trip;
+        int32_t trip = shortest_trip(c, first, last, way);
+        if (trip >= best) continue;
+        best = trip;
+        memcpy(on, way, CODE_MAX * sizeof *way);
     }
-    return INT32_MAX;
+    free(way);
+    return best;
 }
 
 static void print_classes(const code *c, const bool *on) {
