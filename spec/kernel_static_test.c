@@ -1,4 +1,4 @@
-/* What can be known of the sm_100a kernels without running them: registers, stack, the instruction forms of their PTX, and (where nvdisasm is
+/* What can be known of the kernels without running them: registers, stack, the instruction forms of their PTX, and (where nvdisasm is
  * found) machine instructions per score of the softmax loop. `kernel_static_test all` compiles every variant of the catalogue, without an
  * argument a few; both print the table of kernels/NOTES.md where nvdisasm is found. */
 #include "check.h"
@@ -266,6 +266,32 @@ static void check_variant(kernel_images *images, const FwdVariant *v) {
     kernel_image_free(&image);
 }
 
+/* The Hopper kernel: entry registers of 384 threads, no stack, no note of serialised wgmma, and the products of its six places: a tile's
+ * first scores, a masked and a whole block with the scores of a redo (max-free), the tile boundary; P V beside all but the first. */
+static void check_hopper(kernel_images *images, int dtype, int dim, int mask_class, int row_max) {
+    FwdVariant v = {.arch = 90, .dtype = dtype, .dim = dim, .mask_class = mask_class, .row_max = row_max, .q_stages = 2,
+                    .kv_stages = dim == 64 ? 4 : 2, .tile_rows = 128, .tile_keys = 128, .registers_softmax = 232, .registers_correction = 24,
+                    .registers_other = 40, .p_split = 64};
+    char name[KERNEL_NAME_BYTES];
+    kernel_variant_name(&v, name);
+    fa4_error err;
+    kernel_image image;
+    fa4_status status = kernel_image_get(images, &v, 1, &image, &err);
+    CHECK(status == FA4_OK, "%s: %s", name, err.text);
+    if (status != FA4_OK) return;
+    resources r = read_cubin(image.cubin, image.cubin_bytes);
+    CHECK(r.found > 0 && r.registers == 168, "%s: %d registers at entry, 64,512 / 384 are 168", name, r.registers);
+    CHECK(r.stack == 0, "%s: a stack of %d bytes: something spilled", name, r.stack);
+    CHECK(image.log == NULL || (strstr(image.log, "C75") == NULL && strstr(image.log, "warning") == NULL), "%s: %s", name, image.log);
+    CHECK(kernel_variant_smem_bytes(&v) <= 232448, "%s: %d bytes of shared memory", name, kernel_variant_smem_bytes(&v));
+    CHECK(count_text(image.ptx, ".local ") == 0 && count_text(image.ptx, "ld.local") == 0, "%s: local memory", name);
+    CHECK(count_text(image.ptx, "setmaxnreg.inc.sync.aligned.u32 232") == 1 && count_text(image.ptx, "setmaxnreg.dec.sync.aligned.u32 40") == 1,
+          "%s: the register split", name);
+    CHECK(count_text(image.ptx, "wgmma.mma_async.sync.aligned.m64n128k16") >= 4 * dim / 16, "%s: products of 64 x 128 x 16", name);
+    CHECK(count_text(image.ptx, "cp.async.bulk.tensor.4d.global.shared::cta") == dim / 64, "%s: only the store warp stores O", name);
+    kernel_image_free(&image);
+}
+
 static FwdVariant variant_of(int dtype, int dim, int mask_class, int packed, int row_max) {
     bool full = mask_class == FWD_FULL;
     return (FwdVariant){.arch = 100, .dtype = dtype, .dim = dim, .mask_class = mask_class, .packed = packed, .row_max = row_max,
@@ -291,6 +317,9 @@ int main(int argc, char **argv) {
             if (all || n % 9 == 0 || n == 2 || n == 4) check_variant(images, &v);
         }
     }
+    if (status == FA4_OK && compiler != NULL)
+        for (int n = 0; n < 32; n++) /* dtype, dim, mask class, row_max */
+            if (all || n % 9 == 0) check_hopper(images, n >> 4 & 1, n & 8 ? 64 : 128, n >> 1 & 3, n & 1);
     kernel_images_close(images);
     return check_report();
 }
