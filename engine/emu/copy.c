@@ -57,8 +57,16 @@ static void mark_row(emu_cta *cta, const kernel_tensormap *m, uint32_t linear) {
     for (uint32_t at = linear; at < linear + length; at += 16) emu_shared_mark(cta, at ^ (at >> 7 & mask) << 4, 16);
 }
 
+static int reduced_type(int32_t type) {
+    static const uint8_t types[] = {[KERNEL_TENSORMAP_U8] = PTX_TYPE_U8, [KERNEL_TENSORMAP_U16] = PTX_TYPE_U16, [KERNEL_TENSORMAP_U32] = PTX_TYPE_U32,
+                                    [KERNEL_TENSORMAP_I32] = PTX_TYPE_S32, [KERNEL_TENSORMAP_U64] = PTX_TYPE_U64, [KERNEL_TENSORMAP_I64] = PTX_TYPE_S64,
+                                    [KERNEL_TENSORMAP_F16] = PTX_TYPE_F16, [KERNEL_TENSORMAP_F32] = PTX_TYPE_F32, [KERNEL_TENSORMAP_F64] = PTX_TYPE_F64,
+                                    [KERNEL_TENSORMAP_BF16] = PTX_TYPE_BF16};
+    return types[type];
+}
+
 /* Copies one row of the box (its innermost dimension) at shared address `linear`, 16 bytes at a time through the swizzle. */
-static void move_row(emu_cta *cta, const kernel_tensormap *m, uint8_t *row, int64_t first, uint32_t linear, bool load) {
+static void move_row(emu_cta *cta, const kernel_tensormap *m, uint8_t *row, int64_t first, uint32_t linear, bool load, int operation) {
     int64_t size = kernel_tensormap_element_bytes(m->type), length = (int64_t)m->box[0] * size;
     int64_t from = first * size, end = row == NULL ? 0 : (int64_t)m->dims[0] * size;
     uint32_t mask = m->swizzle == KERNEL_SWIZZLE_128 ? 7 : m->swizzle == KERNEL_SWIZZLE_64 ? 3 : m->swizzle == KERNEL_SWIZZLE_32 ? 1 : 0;
@@ -67,6 +75,7 @@ static void move_row(emu_cta *cta, const kernel_tensormap *m, uint8_t *row, int6
             uint32_t address = linear + at;
             uint8_t *shared = emu_shared_at(cta, address ^ (address >> 7 & mask) << 4);
             if (load) memcpy(shared, row + from + at, 16);
+            else if (operation) emu_reduce_global(row + from + at, shared, 16, operation, reduced_type(m->type));
             else memcpy(row + from + at, shared, 16);
         }
         return;
@@ -80,6 +89,7 @@ static void move_row(emu_cta *cta, const kernel_tensormap *m, uint8_t *row, int6
         if (load && (inside_lo > lo || inside_hi < hi)) memset(shared, 0, 16);
         if (inside_lo >= inside_hi) continue;
         if (load) memcpy(shared + (inside_lo - lo), row + inside_lo, (size_t)(inside_hi - inside_lo));
+        else if (operation) emu_reduce_global(row + inside_lo, shared + (inside_lo - lo), (uint64_t)(inside_hi - inside_lo), operation, reduced_type(m->type));
         else memcpy(row + inside_lo, shared + (inside_lo - lo), (size_t)(inside_hi - inside_lo));
     }
 }
@@ -115,7 +125,7 @@ static void move_box(emu_cta *cta, const emu_async *a, bool load) {
                                m->address, a->coordinates[0], a->coordinates[1], a->coordinates[2], a->coordinates[3], a->coordinates[4]);
             return;
         }
-        if (load || row != NULL) move_row(cta, m, row, a->coordinates[0], linear, load);
+        if (load || row != NULL) move_row(cta, m, row, a->coordinates[0], linear, load, a->op->source->form->operation);
         if (gaps) mark_row(cta, m, linear);
         linear += pitch;
         int32_t d = 1;
@@ -158,7 +168,9 @@ void emu_copy_deliver(emu_cta *cta, int32_t index) {
     }
     default:
         check_source(cta, &a, a.bytes);
-        memcpy((void *)(uintptr_t)a.global, emu_shared_at(cta, a.shared), a.bytes);
+        if (a.op->source->form->operation)
+            emu_reduce_global((uint8_t *)(uintptr_t)a.global, emu_shared_at(cta, a.shared), a.bytes, a.op->source->form->operation, a.op->source->form->types[0]);
+        else memcpy((void *)(uintptr_t)a.global, emu_shared_at(cta, a.shared), a.bytes);
         cta->bytes_stored += (int64_t)a.bytes;
         break;
     }

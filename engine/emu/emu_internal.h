@@ -230,6 +230,9 @@ static inline bool emu_shared_inside(const emu_cta *cta, uint32_t address, uint3
 uint64_t emu_address(emu_warp *warp, const emu_op *op, emu_slot base, int lane);
 /* A shared address from a shared or generic operand; false after a finding. */
 bool emu_shared_address(emu_warp *warp, const emu_op *op, uint64_t address, uint32_t bytes, uint32_t align, int lane, uint32_t *out);
+/* Atomic arithmetic (memory.c): fills what it reads of an instruction; bytes of a reducing copy, of ptx_type, into global memory. */
+void emu_atomic_describe(emu_op *op, int operation, int type);
+void emu_reduce_global(uint8_t *global, const uint8_t *from, uint64_t bytes, int operation, int type);
 /* 128 bytes of a tensor map, wherever it lies; NULL after a finding. */
 const uint8_t *emu_map_bytes(emu_warp *warp, const emu_op *op, uint64_t address, int lane);
 void emu_event_send(emu_cta *cta, const emu_warp *warp, emu_event_kind kind, emu_memory memory, emu_unit unit, uint32_t lanes,
@@ -276,7 +279,7 @@ bool emu_cta_turn(emu_cta *cta); /* one turn; false when the CTA is at its end *
 /* Handlers by opcode, chosen by lower.c. */
 #define EMU_HANDLERS(_)                                                                            \
     _(branch) _(branch_indexed) _(exit) _(trap) _(nothing) _(move) _(pack) _(unpack) _(clock) _(predicate_logic) _(select) _(carry) _(insert) _(test) \
-    _(load) _(store) _(atomic) _(reduce) _(load_param) _(convert_address) _(is_space) _(map_address) \
+    _(load) _(store) _(atomic) _(atomic_vector) _(reduce) _(load_param) _(convert_address) _(is_space) _(map_address) \
     _(ldmatrix) _(stmatrix) _(movmatrix) \
     _(barrier_sync) _(barrier_arrive) _(barrier_reduce) _(warp_sync) \
     _(mbarrier_init) _(mbarrier_inval) _(mbarrier_expect) _(mbarrier_complete) _(mbarrier_arrive) _(mbarrier_wait) _(mbarrier_pending) \

@@ -48,22 +48,29 @@ static bool lower_store(lowering *l, const ptx_instr *instr, emu_op *op) {
     return has_place(l, &instr->operands[0], op);
 }
 
+/* atom.vN d, [a], b; red.vN [a], b: elements in order, each atomic for itself. */
+static bool lower_atomic_vector(lowering *l, const ptx_operand *o, bool atom, emu_op *op) {
+    emu_more *more = emu_lower_more(l, op);
+    uint8_t count;
+    bool wide;
+    if (more == NULL) return false;
+    if (atom) op->list = emu_lower_list(l, o++, false, &op->count, &wide);
+    if (!has_place(l, o++, op)) return false;
+    more->list2 = emu_lower_list(l, o, false, &count, &wide);
+    more->count2 = count;
+    op->run = emu_do_atomic_vector;
+    l->code->ordered = true;
+    return op->bits <= 32 && (!atom || op->count == count);
+}
+
 /* atom d, [a], b{, c}; red [a], b. */
 static bool lower_atomic(lowering *l, const ptx_instr *instr, emu_op *op) {
     const ptx_form *f = instr->form;
     bool atom = f->opcode == PTX_OP_ATOM, wide = false;
     const ptx_operand *o = instr->operands;
-    if (f->vector) {
-        l->reason = "vector atomics";
-        return false;
-    }
     op->space = first_space(f);
-    element_type(f, op);
-    op->extra = f->operation;
-    op->format = f->types[0] == PTX_TYPE_F32 ? EMU_F32 : f->types[0] == PTX_TYPE_F64 ? EMU_F64
-               : f->types[0] == PTX_TYPE_F16 || f->types[0] == PTX_TYPE_F16X2 ? EMU_F16
-               : f->types[0] == PTX_TYPE_BF16 || f->types[0] == PTX_TYPE_BF16X2 ? EMU_BF16 : EMU_FORMATS;
-    op->unordered = f->types[0] == PTX_TYPE_F16X2 || f->types[0] == PTX_TYPE_BF16X2; /* two elements */
+    emu_atomic_describe(op, f->operation, f->types[0]);
+    if (f->vector) return lower_atomic_vector(l, o, atom, op);
     op->d = EMU_SINK_SLOT;
     if (atom) {
         op->d = emu_lower_slot(l, o, false, &wide);
@@ -154,6 +161,7 @@ static bool lower_bulk(lowering *l, const ptx_instr *instr, emu_op *op) {
         l->reason = "bulk copies between shared memories";
         return false;
     }
+    if (f->operation) l->code->ordered = true;
     if (!place_and_space(l, instr, 0, &more->places[0], 0) || !place_and_space(l, instr, 1, &more->places[1], 1)) return false;
     return op->extra == 1 || place_and_space(l, instr, 3, &more->places[2], 0);
 }
@@ -170,6 +178,7 @@ static bool lower_bulk_tensor(lowering *l, const ptx_instr *instr, emu_op *op) {
     }
     op->run = emu_do_bulk_tensor;
     op->extra = store;
+    if (f->operation) l->code->ordered = true;
     const ptx_operand *tensor = &instr->operands[store ? 0 : 1];
     if (tensor->kind != PTX_TENSOR || !emu_lower_place(l, &tensor->u.elements[0], &more->places[1])) return false;
     bool wide;
@@ -208,10 +217,10 @@ static bool lower_copy(lowering *l, const ptx_instr *instr, emu_op *op, bool *mi
         op->extra = f->noinc;
         op->space = first_space(f);
         return has_place(l, &instr->operands[0], op);
-    case PTX_OP_CP_ASYNC_BULK: return lower_bulk(l, instr, op);
-    case PTX_OP_CP_ASYNC_BULK_TENSOR: return lower_bulk_tensor(l, instr, op);
     case PTX_OP_CP_REDUCE_ASYNC_BULK:
-    case PTX_OP_CP_REDUCE_ASYNC_BULK_TENSOR: l->reason = "reducing copies are not modelled"; return false;
+    case PTX_OP_CP_ASYNC_BULK: return lower_bulk(l, instr, op);
+    case PTX_OP_CP_REDUCE_ASYNC_BULK_TENSOR:
+    case PTX_OP_CP_ASYNC_BULK_TENSOR: return lower_bulk_tensor(l, instr, op);
     case PTX_OP_CP_ASYNC_BULK_PREFETCH:
     case PTX_OP_CP_ASYNC_BULK_PREFETCH_TENSOR: return lower_nothing(op);
     case PTX_OP_CP_ASYNC_BULK_COMMIT_GROUP: op->run = emu_do_bulk_commit; return true;

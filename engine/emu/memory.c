@@ -295,6 +295,44 @@ static uint64_t combine(const emu_op *op, uint64_t old, uint64_t b, uint64_t c, 
     }
 }
 
+/* What combine reads of an instruction: operation, width, sign, format, and whether a word holds two elements. */
+void emu_atomic_describe(emu_op *op, int operation, int type) {
+    op->extra = (uint32_t)operation;
+    op->bits = (uint8_t)ptx_type_bits(type);
+    op->is_signed = type == PTX_TYPE_S32 || type == PTX_TYPE_S64;
+    op->format = type == PTX_TYPE_F32 ? EMU_F32 : type == PTX_TYPE_F64 ? EMU_F64 : type == PTX_TYPE_F16 || type == PTX_TYPE_F16X2 ? EMU_F16
+               : type == PTX_TYPE_BF16 || type == PTX_TYPE_BF16X2 ? EMU_BF16 : EMU_FORMATS;
+    op->unordered = type == PTX_TYPE_F16X2 || type == PTX_TYPE_BF16X2;
+}
+
+void emu_reduce_global(uint8_t *global, const uint8_t *from, uint64_t bytes, int operation, int type) {
+    emu_op op = {0};
+    emu_atomic_describe(&op, operation, type);
+    uint64_t size = op.bits / 8u;
+    for (uint64_t at = 0; at + size <= bytes; at += size) {
+        uint64_t new = combine(&op, take(global + at, op.bits), take(from + at, op.bits), 0, false);
+        memcpy(global + at, &new, size);
+    }
+}
+
+emu_step emu_do_atomic_vector(emu_warp *w, const emu_op *op, uint32_t mask) {
+    uint32_t size = op->bits / 8u, count = op->more->count2;
+    EMU_EACH_LANE(lane, mask) {
+        access a;
+        uint64_t address = emu_address(w, op, op->a, (int)lane);
+        if (!locate(w, op, address, size * count, (int)lane, true, &a)) return EMU_STOP;
+        for (uint32_t e = 0; e < count; e++) {
+            uint64_t old = take(a.bytes + e * size, op->bits), new = combine(op, old, emu_get(w, op->more->list2[e], false, (int)lane), 0, a.shared != 0);
+            memcpy(a.bytes + e * size, &new, size);
+            if (op->list) emu_put(w, op->list[e], false, (int)lane, old);
+        }
+        EMU_EVENT(w->cta, w, EMU_EVENT_WRITE, a.shared ? EMU_MEMORY_SHARED : EMU_MEMORY_GLOBAL, EMU_UNIT_WARP, 1u << lane,
+                  a.shared ? a.shared : address, size * count, 1);
+    }
+    w->cta->changes++;
+    return EMU_NEXT;
+}
+
 static emu_step atomic(emu_warp *w, const emu_op *op, uint32_t mask, bool result) {
     uint32_t size = op->bits / 8u;
     EMU_EACH_LANE(lane, mask) {

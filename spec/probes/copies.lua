@@ -84,7 +84,7 @@ local function tensor_store(kit, name, map, operation, negative, seen)
   local room = math.ceil(bytes / 1024) * 1024
   local op = operation and "cp.reduce.async.bulk.tensor" or "cp.async.bulk.tensor"
   kit.own(name, { ["in"] = "byte:" .. grid * bytes, n = grid * product(map.box), grid = grid, shared = room, out = product(map.dims, SIZE[map.type]), width = SIZE[map.type],
-    map0 = map_text(map, "out"), refused = operation and 1 or nil }, { ("%dd%s, %d-byte elements, swizzle %s, boxes %s of %s"):format(#map.dims, operation or "", SIZE[map.type],
+    map0 = map_text(map, "out") }, { ("%dd%s, %d-byte elements, swizzle %s, boxes %s of %s"):format(#map.dims, operation or "", SIZE[map.type],
     SWIZZLE[map.swizzle], table.concat(map.box, "x"), table.concat(map.dims, "x")) }, ([[
     @COORDINATES@
     for (u32 i = TID; i < @BYTES@; i += 128) smem[i] = in[blockIdx.x * @BYTES@ + i];
@@ -209,7 +209,7 @@ local function bulk(kit)
     if (TID == 0) { expect(bar, 1024); asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];" :: "r"(shared(smem + 1024)), "r"(shared(smem)), "r"(bar) : "memory"); }
     wait(bar, 0);
     for (u32 i = TID; i < 1024; i += 128) out[blockIdx.x * 1024 + i] = smem[1024 + i];]], nil, "__cluster_dims__(1, 1, 1)")
-  kit.own("bulk.reduce", { ["in"] = "b32:8192", n = 8192, grid = 32, shared = 2048, out = 32768, refused = 1 }, { "cp.reduce.async.bulk.global.add.u32", "cp.reduce.async.bulk.global.xor.b32" }, [[
+  kit.own("bulk.reduce", { ["in"] = "b32:8192", n = 8192, grid = 32, shared = 2048, out = 32768 }, { "cp.reduce.async.bulk.global.add.u32", "cp.reduce.async.bulk.global.xor.b32" }, [[
     for (u32 i = TID; i < 256; i += 128) { ((u32 *)smem)[i] = ((const u32 *)in)[blockIdx.x * 256 + i]; ((u32 *)out)[blockIdx.x * 256 + i] = i; ((u32 *)out)[8192 + blockIdx.x * 256 + i] = i * 77; }
     __threadfence(); asm volatile("fence.proxy.async;" ::: "memory"); __syncthreads();
     if (TID == 0) asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%0], [%2], 1024; cp.reduce.async.bulk.global.shared::cta.bulk_group.xor.b32 [%1], [%2], 1024; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" :: "l"(out + blockIdx.x * 1024), "l"(out + 32768 + blockIdx.x * 1024), "r"(shared(smem)) : "memory");]])

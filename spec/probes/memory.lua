@@ -137,7 +137,7 @@ local function atomics(kit)
   local forms = {}
   for _, op in ipairs(reds) do forms[#forms + 1] = "red.global." .. op end
   kit.own("red", { ["in"] = "b32,b32", grid = 32 }, forms, table.concat(body, "\n"))
-  kit.own("atom.vector", { ["in"] = "f32:16384", grid = 32, out = 65536, refused = 1 }, { "atom.add.v4.f32", "red.add.v2.f32" }, [[
+  kit.own("atom.vector", { ["in"] = "f32:16384", grid = 32, out = 65536 }, { "atom.add.v4.f32", "red.add.v2.f32" }, [[
     float4 a = ((const float4 *)in)[I], d; float4 *o = (float4 *)out; o[I] = a;
     asm volatile("atom.global.add.v4.f32 {%0, %1, %2, %3}, [%4], {%5, %6, %7, %8};" : "=f"(d.x), "=f"(d.y), "=f"(d.z), "=f"(d.w) : "l"(o + I), "f"(1.5f), "f"(a.x), "f"(-a.y), "f"(a.z) : "memory");
     o[4096 + I] = d; asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" :: "l"(o + 4096 + I), "f"(a.w), "f"(a.x) : "memory");]])
