@@ -1,7 +1,8 @@
 /*
  * The emulator against an H200: runs the PTX of spec/probes/ and compares with what the device gave (spec/probes/h200.txt). Results are
  * bit-equal but for approximations, whose bounds the bundle states. Controls with one input moved must not be equal. FA4_PROBES_RAW names a
- * folder with all results of a device run, for the place of a difference; FA4_PROBES_ONLY part of a name; FA4_PROBES_TABLE a file for the table.
+ * folder with all results of a device run, for the place of a difference; FA4_PROBES_ONLY part of a name; FA4_PROBES_TABLE a file for the table; FA4_PROBES_CPU
+ * an instruction set.
  */
 #include "emu/emu.h"
 #include "check.h"
@@ -23,7 +24,7 @@ typedef struct suite {
     uint8_t shown[PTX_OP_COUNT]; /* opcode -> in a probe that ran on the device */
     int32_t equal, near_count, refused, stopped, differ, no_record;
     FILE *table;
-    const char *raw;
+    const char *raw, *cpu;
 } suite;
 
 static void read_records(suite *s, char *text) {
@@ -245,7 +246,7 @@ static void one_probe(suite *s, const probe *p) {
     CHECK(ptx_parse(p->ptx, p->ptx_bytes, &program, &err) == FA4_OK, "%s: %s", p->name, err.text);
     if (program != NULL && find_record(s, p->name, 0)) mark_opcodes(s, p, program);
     ptx_program_destroy(program);
-    fa4_status status = emu_module_load(p->ptx, p->ptx_bytes, NULL, &m, &err);
+    fa4_status status = emu_module_load(p->ptx, p->ptx_bytes, s->cpu, &m, &err);
     if (status == FA4_UNSUPPORTED) {
         CHECK(p->refused, "%s: %s", p->name, err.text);
         s->refused++;
@@ -295,6 +296,7 @@ int main(void) {
     CHECK(bundle != NULL && records != NULL, "spec/probes/probes.ptx or h200.txt cannot be read");
     if (bundle == NULL || records == NULL) return check_report();
     s.raw = getenv("FA4_PROBES_RAW");
+    s.cpu = getenv("FA4_PROBES_CPU");
     s.table = table ? fopen(table, "w") : NULL;
     read_records(&s, records);
     for (const char *at = bundle; probe_read(&at, &p);) {
