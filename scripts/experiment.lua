@@ -92,8 +92,9 @@ local function main()
     return 0
   end
   local thresholds, split = run(options)
-  print("How far may a row's maximum run ahead before the row is rescaled? (threshold in log2 units; RMS error of O")
-  print("before its 16-bit rounding; ratio: largest error over that of a naive 16-bit computation, at most 1 passes)\n")
+  print("How far may a row's maximum run ahead before the row is rescaled? (threshold in")
+  print("log2 units; RMS error of O before its 16-bit rounding; ratio: largest error over")
+  print("that of a naive 16-bit computation, at most 1 passes)\n")
   thresholds:print()
   print("\nHow many exponentials may be a cubic polynomial? (pairs of every 8, threshold 8)\n")
   split:print()

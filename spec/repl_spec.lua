@@ -174,6 +174,17 @@ describe("the prompt", function()
     assert.equal(1, result.code)
   end)
 
+  it("explains itself and the library within 80 columns", function()
+    local result = program.run({}, { input = "?\nfa4\n?fa4.sweep\n?rescale\nfa4.config\n" })
+    assert.truthy(result.out:find("Ctrl-D", 1, true))
+    for _, name in ipairs({ "attention", "validate", "sweep", "load" }) do
+      assert.truthy(result.out:match("the library fa4.-zeros"):find(name, 1, true), name)
+    end
+    for line in result.out:gmatch("[^\n]+") do
+      assert.is_true(#line <= 80, line)
+    end
+  end)
+
   it("cuts long values to what a person reads", function()
     local result = program.run({}, { input = "t = {} for i = 1, 1e5 do t[i] = i end\nt\nloop = {} loop.loop = loop\nloop\n" })
     local _, count = result.out:gsub("\n", "\n")

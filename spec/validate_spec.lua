@@ -88,6 +88,22 @@ describe("validation", function()
     assert.is_true(fa4.validate(out, q, k, v).pass)
   end)
 
+  it("prints within 80 columns, whatever the figures", function()
+    local q = fa4.full({1, 2000, 12, 64}, 1e4, {dtype = "f16"})
+    local out = fa4.attention{device = "cpu"}(q, q, q)
+    out.o:set(0, 1999, 11, 63, -12345.678)
+    local text = tostring(fa4.validate(out, q, q, q))
+    assert.is_truthy(text:find("worst: o[batch 0, position 1999, head 11, dim 63]", 1, true), text)
+    for line in text:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end
+  end)
+
+  it("names the shape that it got", function()
+    local out, q, k, v = run()
+    assert.raises_text(function() fa4.validate({o = fa4.zeros{1, 2}, plan = out.plan}, q, k, v) end, "o: expected shape (1, ", "got (1, 2)")
+    assert.raises_text(function() fa4.validate({o = out.o, lse = fa4.zeros{7}, plan = out.plan}, q, k, v) end,
+      "lse: expected shape (1, ", "got (7)")
+  end)
+
   it("says what is wrong with its arguments", function()
     local out, q, k, v = run()
     assert.raises_text(function() fa4.validate(3, q, k, v) end, "validate_spec.lua:", "out", "3")

@@ -192,8 +192,8 @@ end
 -- ---- ?name ----
 
 local GENERAL = [[
-  expression      prints its value; a trailing ; silences it; _ is the last value
-  ?name           explains a function or a config field: ?attention, ?rescale.threshold
+  expression      prints its value (a trailing ; silences it); _ is the last one
+  ?name           explains a function or config field: ?attention, ?scale
   Tab             completes globals, fields, methods and config keys
   Ctrl-C          stops what runs and gives the prompt back; Ctrl-D leaves
   fa4.config      every field of a config, with range and default

@@ -14,7 +14,22 @@ local EXPORTS = {
   config = {"config"}, mask = {"mask"}, schedule = {"schedule"}, plan = {"plan"}, tables = {"tables"}, emu = {"emu"}, kernel = {"kernel"}, tensormap = {"emu", "tensormap"},
 }
 
+local function listing()
+  local names, lines, line = {}, {"the library fa4; ?fa4.NAME explains"}, " "
+  for name in pairs(EXPORTS) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if #line + 1 + #name > 79 then
+      lines[#lines + 1], line = line, " "
+    end
+    line = line .. " " .. name
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n")
+end
+
 return setmetatable(fa4, {
+  __tostring = listing,
   -- What there is, for completion at the prompt: modules load lazily, so the table itself does not show it.
   methods = EXPORTS,
   __index = function(self, name)

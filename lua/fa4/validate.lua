@@ -97,15 +97,15 @@ end
 
 function meta.__tostring(r)
   local lines = {
-    ("%s: largest error of O %.3g, naive %.3g + floor %.3g, ratio %.3g; %.3g of its bound"):format(r.pass and "PASS" or "FAIL",
-      r.o_error, r.naive_error, r.floor, r.ratio, r.bound),
-    ("  RMS error of O %.3g (relative), LSE error %.3g"):format(r.o_rms_error, r.lse_error),
+    ("%s: largest error of O %.3g, naive %.3g + floor %.3g, ratio %.3g"):format(r.pass and "PASS" or "FAIL",
+      r.o_error, r.naive_error, r.floor, r.ratio),
+    ("  %.3g of its bound; RMS error of O %.3g (relative), LSE error %.3g"):format(r.bound, r.o_rms_error, r.lse_error),
   }
   local w = r.worst
   if w then
     local where = w.tensor == "o" and ("o[batch %d, position %d, head %d, dim %d]"):format(w.batch, w.position, w.head, w.dim)
       or ("lse[batch %d, head %d, position %d]"):format(w.batch, w.head, w.position)
-    lines[#lines + 1] = ("  worst: %s = %.9g, expected %.9g"):format(where, w.got, w.want)
+    lines[#lines + 1] = ("  worst: %s\n    got %.9g, expected %.9g"):format(where, w.got, w.want)
   end
   return table.concat(lines, "\n")
 end
