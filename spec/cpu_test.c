@@ -299,6 +299,28 @@ static void test_not_finite(void) {
     }
 }
 
+/* Scores of some 2^35 log2 units, where float steps by thousands: keys of equal scores still share
+ * their row, and references move as far as they must. */
+static void test_far_scores(void) {
+    for (int variant = 0; variant < 32; variant++) {
+        attention a = attention_problem(variant & 1 ? FA4_F32 : FA4_F16, 1, 5, 400, 1, 1, 64, 16);
+        a.request.schedule.kv_order = variant & 2 ? FA4_KV_FORWARD : FA4_KV_REVERSE;
+        if (variant & 4) a.request.schedule.row_max = FA4_ROW_MAX_FIRST_BLOCK;
+        if (variant & 8) a.request.schedule.kv_splits = 3;
+        if (variant & 16) a.request.problem.scale = -0.125;
+        attention_create(&a, 1);
+        fill_all(&a.t.q, 60000);
+        // The far rows' keys; those of the last two blocks are as high, others lower by much.
+        for (int j = 0; j < 400; j++)
+            fill_row(&a.t.k, j, (variant & 16 ? -1 : 1) * (j % 3 == 0 || j > 256 ? 60000 : 59968));
+        fill_row(&a.t.q, 3, 0); // And one row that is near.
+        attention_expect(&a);
+        CHECK(isfinite(a.o[0]) && a.lse[0] > 2e10, "expected values");
+        check_all(&a, "far scores");
+        attention_destroy(&a);
+    }
+}
+
 /* An infinite value under a weight that float cannot hold: infinite as long as double holds the
  * weight, NaN (0 times infinity) beyond, whichever key comes first, capped, split or max-free. */
 static void test_infinite_under_vanishing_weights(void) {
@@ -599,6 +621,7 @@ int main(void) {
     test_exp2_split();
     test_rounded_weights();
     test_not_finite();
+    test_far_scores();
     test_infinite_under_vanishing_weights();
     test_scores_of_minus_infinity();
     test_rises();

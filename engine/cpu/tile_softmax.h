@@ -42,15 +42,14 @@ static inline __attribute__((always_inline)) void store_weights(vf p, float *row
         v_store_pairs((char *)row + 2 * column, p); // Trails the scores that are read.
 }
 
-/* P of columns [c0, c1) of a row: from scores s to out (which may be s), relative to
- * reference_log2. */
+/* P of columns [c0, c1) of a row, 2^(s * scale + shift): from scores s to out (which may be s). */
 static inline __attribute__((always_inline)) weights weigh(const tile_state *t, const float *s,
                                                            float *out, int32_t c0, int32_t c1,
-                                                           float reference_log2,
+                                                           float scale_log2, float shift_log2,
                                                            const weight_kind kind) {
     const cpu_job *job = t->job;
     const fa4_schedule *schedule = &job->plan->header.schedule;
-    vf scale = v_set1(job->scale_log2), shift = v_set1(-reference_log2), sum = v_set1(0.0f),
+    vf scale = v_set1(scale_log2), shift = v_set1(shift_log2), sum = v_set1(0.0f),
        largest = v_set1(0.0f);
     for (int32_t c = c0; c < c1; c += CPU_LANES) {
         int32_t fragment = c / 32;
@@ -65,6 +64,32 @@ static inline __attribute__((always_inline)) weights weigh(const tile_state *t, 
         }
     }
     return (weights){v_sum(sum), v_largest(largest)};
+}
+
+/* A reference that float holds only to a log2 unit or more. What scores are relative to is then
+ * reference * scale_log2, unrounded, and they are subtracted before they are scaled. */
+static bool is_far(float reference_log2) {
+    return fabsf(reference_log2) >= 0x1p24f && fabsf(reference_log2) < INFINITY;
+}
+
+/* What the row's weights are relative to, log2 units. */
+static double exact_reference(const cpu_job *job, const cpu_rows *rows, int32_t row) {
+    float log2 = rows->reference_log2[row];
+    return is_far(log2) ? (double)rows->reference[row] * (double)job->scale_log2 : (double)log2;
+}
+
+/* P of a row relative to its reference. */
+static inline __attribute__((always_inline)) weights weigh_row(const tile_state *t, int32_t row,
+                                                               const float *s, float *out,
+                                                               int32_t c0, int32_t c1,
+                                                               const weight_kind kind) {
+    float log2 = t->rows->reference_log2[row];
+    if (!is_far(log2))
+        return weigh(t, s, out, c0, c1, t->job->scale_log2, log2 == -INFINITY ? 0.0f : -log2, kind);
+    vf reference = v_set1(t->rows->reference[row]), scale = v_set1(t->job->scale_log2);
+    for (int32_t c = c0; c < c1; c += LANES)
+        v_store(out + c, v_mul(v_sub(v_load(s + c), reference), scale));
+    return weigh(t, out, out, c0, c1, 1.0f, 0.0f, kind);
 }
 
 /* NaN scores are ignored here: they make the row's sum NaN. */
@@ -119,6 +144,15 @@ static void count_move(tile_state *t, int32_t row) {
     t->moved |= 1u << (row / 32);
 }
 
+/* Moves the gathered sums to a higher reference. */
+static void move_reference(tile_state *t, int32_t row, float reference, float log2) {
+    double before = exact_reference(t->job, t->rows, row);
+    t->rows->reference[row] = reference;
+    t->rows->reference_log2[row] = log2;
+    scale_row(t, row, (float)(before - exact_reference(t->job, t->rows, row)));
+    count_move(t, row);
+}
+
 /* Decides the reference of a row whose block maximum is m, and moves the gathered sums when it
  * changes. */
 static void choose_reference(tile_state *t, int32_t row, float m) {
@@ -134,11 +168,7 @@ static void choose_reference(tile_state *t, int32_t row, float m) {
     }
     float delta = (candidate - old) * job->scale_log2;
     if (delta > job->threshold) {
-        float log2 = reference_units(job, candidate);
-        scale_row(t, row, rows->reference_log2[row] - log2);
-        rows->reference[row] = candidate;
-        rows->reference_log2[row] = log2;
-        count_move(t, row);
+        move_reference(t, row, candidate, reference_units(job, candidate));
     } else if (candidate > old) {
         t->scratch->counters[t->task->head].spared_rows++;
     }
@@ -159,10 +189,10 @@ static inline __attribute__((always_inline)) void ordinary_step(tile_state *t, i
     choose_reference(t, row, m);
     float reference = t->rows->reference[row],
           log2 = reference == -INFINITY ? 0.0f : t->rows->reference_log2[row];
-    float exponent =
-        t->job->whole_units ? m * t->job->scale_log2 - log2 : (m - reference) * t->job->scale_log2;
+    float exponent = t->job->whole_units && !is_far(log2) ? m * t->job->scale_log2 - log2
+                                                          : (m - reference) * t->job->scale_log2;
     if (exponent > t->exponent_max) t->exponent_max = exponent;
-    gather(t, row, weigh(t, s, s, c0, c1, log2, kind));
+    gather(t, row, weigh_row(t, row, s, s, c0, c1, kind));
 }
 
 /* Weights of a row whose sum passed the limit, redone or shifted so that the largest lies in [1,
@@ -172,35 +202,30 @@ static weights fix_up(tile_state *t, int32_t row, const float *s, float *p, int3
     cpu_rows *rows = t->rows;
     t->fixed_up = true;
     float old = rows->reference_log2[row];
-    if (!(w.sum <= 1e37f)) { // The weights overflowed: an ordinary step from the scores.
-        float log2 = reference_units(t->job, largest_score(s, c0, c1));
-        if (log2 > old) {
-            scale_row(t, row, old - log2);
-            rows->reference[row] = rows->reference_log2[row] = log2;
-            count_move(t, row);
-        }
-        return weigh(t, s, p, c0, c1, rows->reference_log2[row], WEIGHT_F32);
+    // The weights overflowed, or the shift may lead too far: an ordinary step from the scores.
+    if (!(w.sum <= 1e37f) || is_far(old + 128.0f)) {
+        float m = largest_score(s, c0, c1), log2 = reference_units(t->job, m);
+        if (log2 > old) move_reference(t, row, is_far(log2) ? m : log2, log2);
+        return weigh_row(t, row, s, p, c0, c1, WEIGHT_F32);
     }
     int shift = ilogbf(w.largest);
     if (shift <= 0) return w; // Many weights below 2: they fit as they are.
     vf factor = v_set1(power((float)-shift));
     for (int32_t c = c0; c < c1; c += LANES)
         v_store(p + c, v_mul(v_load(p + c), factor));
-    scale_row(t, row, (float)-shift);
-    rows->reference[row] = rows->reference_log2[row] = old + (float)shift;
-    count_move(t, row);
+    move_reference(t, row, old + (float)shift, old + (float)shift);
     return (weights){w.sum * power((float)-shift), w.largest * power((float)-shift)};
 }
 
 static inline __attribute__((always_inline)) void max_free_step(tile_state *t, int32_t row,
                                                                 float *s, int32_t c0, int32_t c1,
                                                                 const weight_kind kind) {
-    if (t->first || t->rows->reference[row] == -INFINITY) {
+    if (t->first || t->rows->reference[row] == -INFINITY || is_far(t->rows->reference_log2[row])) {
         ordinary_step(t, row, s, c0, c1, kind);
         return;
     }
     _Alignas(64) float p[CPU_KEYS];
-    weights w = weigh(t, s, p, c0, c1, t->rows->reference_log2[row], WEIGHT_F32);
+    weights w = weigh_row(t, row, s, p, c0, c1, WEIGHT_F32);
     if (!(w.sum <= t->job->sum_limit))
         w = fix_up(t, row, s, p, c0, c1, w);
     else if (w.largest > 1.0f)

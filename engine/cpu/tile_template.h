@@ -129,7 +129,7 @@ static float stored_weight(const cpu_job *job, const float *s, int32_t key) {
 
 /* A weight that is 0 in float: positive, unless it would be 0 in double too. */
 static float vanished_weight(const tile_state *t, int32_t row, float score) {
-    double exponent = (double)score * (double)t->job->scale_log2 - (double)t->rows->reference_log2[row];
+    double exponent = (double)score * (double)t->job->scale_log2 - exact_reference(t->job, t->rows, row);
     return exponent < LOG2_LEAST_DOUBLE ? 0.0f : 0x1p-149f;
 }
 
@@ -262,7 +262,7 @@ static void store_row(const tile_state *t, int32_t row) {
     if (!h->problem.lse) return;
     float lse = empty ? -INFINITY
                       : (float)(log((double)t->rows->sum[row]) +
-                                (double)t->rows->reference_log2[row] * 0.69314718055994531);
+                                exact_reference(job, t->rows, row) * 0.69314718055994531);
     memcpy((char *)(uintptr_t)tensor_row(&job->tensors->lse, t->task->batch, head, position), &lse,
            sizeof lse);
 }
@@ -320,19 +320,21 @@ static void join_row(tile_state *t, int32_t row, const cpu_partial *other) {
     float *o = t->scratch->o + (size_t)row * room;
     const float *add = (const float *)(other + 1) + (size_t)row * room;
     if (other->rows.reference[row] == -INFINITY) return;
-    float a = rows->reference_log2[row], b = other->rows.reference_log2[row];
-    float reference = a > b ? a : b,
-          scale_a = rows->reference[row] == -INFINITY ? 0.0f : power(a - reference),
-          scale_b = power(b - reference);
+    double a = exact_reference(t->job, rows, row), b = exact_reference(t->job, &other->rows, row);
+    double reference = a > b ? a : b;
+    float down_a = (float)(a - reference), down_b = (float)(b - reference);
+    float scale_a = rows->reference[row] == -INFINITY ? 0.0f : power(down_a), scale_b = power(down_b);
     vf va = v_set1(scale_a), vb = v_set1(scale_b);
-    bool keeps_a = keeps_infinity(a - reference), keeps_b = keeps_infinity(b - reference);
+    bool keeps_a = keeps_infinity(down_a), keeps_b = keeps_infinity(down_b);
     for (size_t c = 0; c < room; c += LANES) {
         vf x = keeps_a ? only_infinity(v_load(o + c)) : v_mul(v_load(o + c), va);
         vf y = keeps_b ? only_infinity(v_load(add + c)) : v_load(add + c);
         v_store(o + c, v_fma(y, keeps_b ? v_set1(1.0f) : vb, x));
     }
     rows->sum[row] = rows->sum[row] * scale_a + other->rows.sum[row] * scale_b;
-    rows->reference[row] = rows->reference_log2[row] = reference;
+    if (a > b) return;
+    rows->reference[row] = other->rows.reference[row];
+    rows->reference_log2[row] = other->rows.reference_log2[row];
 }
 
 static void join_parts(const cpu_job *job, const fa4_task *task, cpu_scratch *scratch) {
