@@ -199,6 +199,27 @@ static void check_counts(void) {
     fa4_plan_destroy(reordered);
 }
 
+/* Causal, or beyond key 50 and the diagonal: two intervals in the early rows, so that only bits can say it. */
+static void check_gap(void) {
+    fa4_request r = causal_request(200, 200, 1, 1);
+    fa4_problem *p = &r.problem;
+    p->mask[0] = (fa4_mask_node){.kind = FA4_MASK_PREFIX, .length = 50};
+    p->mask[1] = (fa4_mask_node){.kind = FA4_MASK_NONE_OF, .operands = 1};
+    p->mask[2] = (fa4_mask_node){.kind = FA4_MASK_CAUSAL};
+    p->mask[3] = (fa4_mask_node){.kind = FA4_MASK_ANY_OF, .operands = 2};
+    p->mask_nodes = 4;
+    fa4_plan *plan = NULL;
+    fa4_error err = {0};
+    CHECK(plan_create(&r, &cpu_limits, NULL, &plan, &err) == FA4_OK, "%s", err.text);
+    CHECK(plan->header.mask_class == FA4_CLASS_BITS, "class %d", plan->header.mask_class);
+    const fa4_block_list *list = plan_list(plan, 0, 0, 0);
+    fa4_block last = plan_blocks(plan)[list->first + list->count - 1]; /* reverse order: key block 0 */
+    CHECK(last.key_block == 0 && last.mask >= 0, "block %d, mask %d", last.key_block, last.mask);
+    const uint32_t *row = plan_bit_tile(plan, last.mask) + 10 * 4;
+    CHECK(row[0] == 0x7ff && row[1] == 0xfffc0000 && row[2] == UINT32_MAX && row[3] == UINT32_MAX, "%08x %08x", row[0], row[1]);
+    fa4_plan_destroy(plan);
+}
+
 static void refuse(const char *what, fa4_request r, const char *want) {
     fa4_plan *plan = NULL;
     fa4_error err = {0};
@@ -232,6 +253,7 @@ static void check_refusals(void) {
 int main(void) {
     check_random_plans(2000);
     check_counts();
+    check_gap();
     check_refusals();
     return check_report();
 }
