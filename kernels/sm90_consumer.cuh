@@ -153,7 +153,9 @@ struct Consumer {
 
     // Weights of the block in s, P V of the block before finishing in their middle.
     template <bool MASKED> DEVICE void weigh_and_pack(float (&sum)[2]) {
-        float shift[2] = {subtrahend(rows.reference[0], numbers), subtrahend(rows.reference[1], numbers)};
+        float shift[2] = {rows.reference[0], rows.reference[1]};
+        // In a whole max-free block a row that has seen no key keeps -inf here: its weights become infinite and bring on the redo.
+        if (!MAX_FREE || MASKED) shift[0] = subtrahend(shift[0], numbers), shift[1] = subtrahend(shift[1], numbers);
         sum[0] = sum[1] = 0.0f;
         weights<0, WEIGHTS_BEFORE_WAIT, MASKED>(s, shift, numbers.scale_log2, sum);
         // Never taken (weights are positive): it ends a basic block, or ptxas hoists the wait above the weights.

@@ -364,6 +364,21 @@ static void nothing(fa4_context *context) {
     free_problem(&y);
 }
 
+/* The first rows of a tile see nothing of its first block and all of the next, which holds no mask. */
+static void unseen_then_whole(fa4_context *context) {
+    for (int32_t row_max = 0; row_max < 2; row_max++) {
+        problem x = make_problem(1, 128, 383, 2, 2, 64, FA4_F16);
+        x.request.problem.mask_nodes = 1;
+        x.request.problem.mask[0].kind = FA4_MASK_CAUSAL;
+        x.request.schedule.row_max = row_max;
+        fill(&x.t.q, 1, 1);
+        fill(&x.t.k, 2, 1);
+        fill(&x.t.v, 3, 1);
+        check_problem(context, &x, row_max ? "unseen, then whole, max-free" : "unseen, then whole");
+        free_problem(&x);
+    }
+}
+
 /* Outputs in f32; the largest number stays finite, infinity stays infinite. */
 static void outputs(fa4_context *context) {
     problem x = make_problem(1, 200, 300, 4, 2, 72, FA4_F16);
@@ -413,6 +428,7 @@ int main(int argc, char **argv) {
         lengths(context);
     } else {
         nothing(context);
+        unseen_then_whole(context);
         outputs(context);
         special_keys(context, all ? 1 : 8);
         const int32_t few[3] = {EMU_PROBLEMS};
