@@ -7,7 +7,7 @@ local json = require "fa4.json"
 local usage = [[
 usage: fa4 scripts/bench.lua [options]
 
-  --device NAME    "cpu" (default), "cuda", ...
+  --device NAME    "cpu" (default), "cuda"; "emu": the machine's own speed on the chapter's shape
   --threads N      CPU threads (default 1)
   --dtype LIST     of f32,f16,bf16 (default: all that the device has)
   --dim LIST       head dimensions (default 64,128)
@@ -113,6 +113,43 @@ local function row_of(s, case, peak)
   return row
 end
 
+-- ---- the emulator ------------------------------------------------------------------------------------------------------------
+
+-- FlashAttention-4's shape: 1,024 positions, 32 query heads on 8 key heads, dim 128, f16.
+local function emu_tensors()
+  local function tensor(seed, heads) return fa4.randn({1, 1024, heads, 128}, {dtype = "f16", seed = seed}) end
+  return {q = tensor(1, 32), k = tensor(2, 8), v = tensor(3, 8), o = fa4.zeros({1, 1024, 32, 128}, {dtype = "f16"}),
+    lse = fa4.zeros({1, 32, 1024})}
+end
+
+-- Median seconds, and the report, of a launch with or without checks.
+local function time_launch(s, p, t, unchecked)
+  local times, report = {}, nil
+  t.threads, t.unchecked = s.threads, unchecked
+  for i = 1, s.rounds do
+    report = assert(fa4.kernel.launch(p, t))
+    times[i] = report.time_us * 1e-6
+  end
+  return median(times), report
+end
+
+local function bench_emu(s)
+  local t = emu_tensors()
+  print(("%s, %d thread%s: 1,024 positions, 32 heads on 8, dim 128, f16; median of %d"):format(s.device, s.threads,
+    s.threads == 1 and "" or "s", s.rounds))
+  print("mask    instructions      MMAs  checked s  unchecked s  M instructions/s  parse and decode ms")
+  for _, mask in ipairs{"full", "causal"} do
+    local p = assert(fa4.attention{device = s.device, mask = fa4.mask[mask](), counters = false}:plan(t.q, t.k, t.v))
+    local text = assert(fa4.kernel.source(p, "ptx"))
+    local load_ms = fa4.time(function() fa4.emu.load(text) end, {runs = s.rounds}).median_us * 1e-3
+    local checked, report = time_launch(s, p, t, false)
+    local unchecked = time_launch(s, p, t, true)
+    print(("%-6s  %12d  %8d  %9.3f  %11.3f  %16.1f  %8.2f (%d KB)"):format(mask, report.instructions, report.mmas, checked, unchecked,
+      report.instructions / checked * 1e-6, load_ms, #text / 1024))
+  end
+  return 0
+end
+
 local function main()
   local options, message = options_of.read(arg or {}, OPTIONS)
   if not options then
@@ -123,6 +160,7 @@ local function main()
     return 0
   end
   local s = read_settings(options)
+  if s.device:find("^emu") then return bench_emu(s) end
   local cases = make_cases(s)
   local peak = measure(s, cases)
   if peak then print(("f32 FMA peak of %d thread%s: %.1f GFLOP/s"):format(s.threads, s.threads == 1 and "" or "s", peak)) end

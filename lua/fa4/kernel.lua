@@ -31,21 +31,16 @@ function kernel.source(p, kind)
   return made
 end
 
---- One CTA of a plan's kernel on the emulator, to be stepped and looked into; see `fa4.emu`. The tensors are read and written in place.
--- @tparam plan p a plan for "emu"
--- @tparam table t the tensors `q`, `k`, `v`, `o` and (unless the plan has none) `lse`, and `cta`, its number in the grid (default 0)
--- @treturn ?table a session; nil when the kernel cannot be had
--- @treturn ?string what is missing
--- @raise on wrong tensors
-function kernel.debug(p, t)
-  if not plan.is(p) then raise("debug: expected a plan, got %s", show(p)) end
+-- The module of a plan's kernel and what to launch it with; nil and a message when the kernel cannot be had.
+local function prepare(p, t, what)
+  if not plan.is(p) then raise("%s: expected a plan, got %s", what, show(p)) end
   local ptx, message = kernel.source(p, "ptx")
   if not ptx then return nil, message end
   local tensors, shape = native.new("fa4_tensors"), native.new("fa4_kernel_shape")
   local memory = {}
   for _, name in ipairs({"q", "k", "v", "o", "lse"}) do
     if t[name] ~= nil then
-      if not tensor.is(t[name]) then raise("debug: %s: expected a tensor, got %s", name, show(t[name])) end
+      if not tensor.is(t[name]) then raise("%s: %s: expected a tensor, got %s", what, name, show(t[name])) end
       tensors[name] = t[name].view
       memory[#memory + 1] = t[name]
     end
@@ -55,8 +50,34 @@ function kernel.debug(p, t)
   local params = native.new("uint8_t[?]", shape.param_bytes)
   native.check(native.C.fa4_kernel_arguments(p.handle, tensors, upload.view.data, params, shape, native.err))
   memory[#memory + 1] = upload
-  return emu.load(ptx):debug{grid = shape.grid, block = shape.block, shared = tonumber(shape.shared_bytes), cta = t.cta, memory = memory,
+  return emu.load(ptx), {grid = shape.grid, block = shape.block, shared = tonumber(shape.shared_bytes), cta = t.cta, memory = memory,
+    threads = t.threads, unchecked = t.unchecked, seed = t.seed, schedule = t.schedule,
     args = {native.string(params, tonumber(shape.param_bytes))}}
+end
+
+--- One CTA of a plan's kernel on the emulator, to be stepped and looked into; see `fa4.emu`. The tensors are read and written in place.
+-- @tparam plan p a plan for "emu"
+-- @tparam table t the tensors `q`, `k`, `v`, `o` and (unless the plan has none) `lse`, and `cta`, its number in the grid (default 0)
+-- @treturn ?table a session; nil when the kernel cannot be had
+-- @treturn ?string what is missing
+-- @raise on wrong tensors
+function kernel.debug(p, t)
+  local module, launch = prepare(p, t, "debug")
+  if not module then return nil, launch end
+  return module:debug(launch)
+end
+
+--- A plan's whole kernel on the emulator, with the machine's own report (instructions, products, findings) instead of the attention's.
+-- @tparam plan p a plan for "emu"
+-- @tparam table t tensors as for `debug`; optional: `threads`, `unchecked`, `seed`, `schedule` as `module:launch` of `fa4.emu`
+-- @treturn ?table the report; nil when the kernel cannot be had or something was found
+-- @treturn ?string what is missing or was found
+-- @raise on wrong tensors
+function kernel.launch(p, t)
+  local module, launch = prepare(p, t, "launch")
+  if not module then return nil, launch end
+  launch.cta = nil
+  return module:launch(launch)
 end
 
 return kernel
