@@ -44,7 +44,8 @@ static fa4_status open_named(fa4_context *context, const char *name, api_device 
     api_device *opened = &context->devices[context->device_count];
     snprintf(opened->name, sizeof opened->name, "%s", name);
     opened->functions = known->functions;
-    FA4_TRY(known->functions->open(&context->env, name, &opened->backend, err));
+    fa4_status status = known->functions->open(&context->env, name, &opened->backend, err);
+    if (status != FA4_OK) return err == NULL ? status : error_prefix(err, "\"%s\" cannot be used", name);
     context->device_count++;
     *device = opened;
     return FA4_OK;
