@@ -108,6 +108,7 @@ describe("a device", function()
 
   it("can be asked for", function()
     assert.equal("cpu", fa4.device("cpu"))
+    assert.is_nil((fa4.device("cpu:3")))
     local found, message = fa4.device("gpu")
     assert.is_nil(found)
     assert.is_truthy(message:find("gpu", 1, true))

@@ -31,7 +31,7 @@ static const known_backend *find_backend(const char *name) {
 
 static fa4_status open_named(fa4_context *context, const char *name, api_device **device, fa4_error *err) {
     const known_backend *known = find_backend(name);
-    if (known == NULL)
+    if (known == NULL || strncmp(name, "cpu:", 4) == 0)
         return error_set(err, FA4_NO_DEVICE, "device: \"%.40s\" is not known; there are \"auto\", \"cpu\", \"cuda\", \"emu:sm_100a\", \"emu:sm_90a\"", name);
     if (strcmp(name, known->prefix) == 0) name = known->whole;
     for (int32_t i = 0; i < context->device_count; i++)
