@@ -5,8 +5,8 @@
  * and a report says what happened. Coordinates (batch, position, head, dim, tile, block, lane) count from 0.
  *
  * Every call that can fail returns fa4_status and takes fa4_error *err last (NULL is allowed); err->text names the
- * argument, the value it got and what is allowed. A context and what was made with it are used by one thread at a
- * time; two contexts in two threads are independent.
+ * argument, the value it got and what is allowed. Other pointers must not be NULL unless a call says so. A context and
+ * what was made with it are used by one thread at a time; two contexts in two threads are independent.
  */
 #ifndef FA4_H
 #define FA4_H

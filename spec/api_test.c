@@ -166,6 +166,17 @@ static void check_bad_input(session *s) {
     t.o.strides[1] = 0;
     CHECK(fa4_run(s->context, plan, &t, NULL, NULL, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "stride 0"), "%s", err.text);
     t = s->t;
+    t.q.strides[1] = INT64_C(1) << 61;
+    CHECK(fa4_run(s->context, plan, &t, NULL, NULL, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "q."), "%s", err.text);
+    fa4_validation v;
+    CHECK(fa4_validate(s->context, &s->request, &t, &v, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "q."), "%s", err.text);
+    t = s->t;
+    t.q.data = (char *)s->t.q.data + 1;
+    CHECK(fa4_run(s->context, plan, &t, NULL, NULL, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "q."), "%s", err.text);
+    t = s->t;
+    t.q.rank = 99;
+    CHECK(fa4_run(s->context, plan, &t, NULL, NULL, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "rank"), "%s", err.text);
+    t = s->t;
     t.q.data = NULL;
     CHECK(fa4_run(s->context, plan, &t, NULL, NULL, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "q: its data is NULL"), "%s", err.text);
     fa4_plan_destroy(plan);

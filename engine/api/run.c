@@ -33,6 +33,16 @@ fa4_status fa4_plan_create(fa4_context *context, const fa4_request *request, fa4
     return FA4_OK;
 }
 
+/* Strides whose offsets overflow, and addresses that do not fit the elements: only host memory is touched from here. */
+static fa4_status check_views(const fa4_tensors *t, bool lse, fa4_error *err) {
+    if (t->q.device != 0) return FA4_OK;
+    FA4_TRY(tensor_check(&t->q, "q", err));
+    FA4_TRY(tensor_check(&t->k, "k", err));
+    FA4_TRY(tensor_check(&t->v, "v", err));
+    FA4_TRY(tensor_check(&t->o, "o", err));
+    return lse ? tensor_check(&t->lse, "lse", err) : FA4_OK;
+}
+
 static fa4_status check_overlaps(const fa4_tensors *t, bool lse, fa4_error *err) {
     const fa4_tensor *inputs[] = {&t->q, &t->k, &t->v};
     static const char *const names[] = {"q", "k", "v"};
@@ -80,6 +90,7 @@ fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors
     FA4_TRY(api_device_open(context, h->device, &device, err));
     bool gpu = h->backend != FA4_BACKEND_CPU;
     FA4_TRY(plan_check_tensors(plan, tensors, gpu ? 16 : 1, err));
+    FA4_TRY(check_views(tensors, h->problem.lse, err));
     FA4_TRY(check_overlaps(tensors, h->problem.lse, err));
     fa4_report local;
     memset(&local, 0, sizeof local);

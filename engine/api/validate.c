@@ -38,7 +38,10 @@ static fa4_status check_inputs(const fa4_request *r, const fa4_tensors *tensors,
     FA4_TRY(plan_check_problem(&r->problem, r->mask_data, r->mask_words, err));
     if (tensors->q.device != 0) return error_set(err, FA4_BAD_ARGUMENT, "q: the reference wants tensors in host memory");
     fa4_tensors checked = with_free_outputs(&r->problem, tensors, &unused);
-    return plan_check_problem_tensors(&r->problem, &checked, 1, err);
+    FA4_TRY(plan_check_problem_tensors(&r->problem, &checked, 1, err));
+    FA4_TRY(tensor_check(&tensors->q, "q", err));
+    FA4_TRY(tensor_check(&tensors->k, "k", err));
+    return tensor_check(&tensors->v, "v", err);
 }
 
 static fa4_status count_elements(const fa4_problem *p, int64_t *o, int64_t *lse, fa4_error *err) {

@@ -1,5 +1,4 @@
 --- The disk cache of kernels compiled at run time: what is in it, and emptying it. `fa4 cache ls|clear` on the command line.
-local errors = require "fa4.errors"
 local log = require "fa4.log"
 local native = require "fa4.ffi"
 local report = require "fa4.report"
@@ -8,8 +7,8 @@ local cache = {}
 local C = native.C
 
 --- Where the cache is and how full; which compiler there is.
--- @treturn table `folder` (nil when off), `warning` (nil when all is well), `compiler` (nil when none), `compiler_missing` (why), `catalogue`
--- (kernels inside the library), `entries`, `bytes`, `bytes_max`
+-- @treturn table `folder` (nil when off), `warning` (nil when all is well), `compiler` (nil when none), `compiler_missing` (why),
+-- `catalogue` (kernels inside the library), `entries`, `bytes`, `bytes_max`
 function cache.get()
   local info = native.new("fa4_cache_info")
   native.check(C.fa4_cache_get(info, native.err))

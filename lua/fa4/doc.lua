@@ -5,7 +5,7 @@ local config = require "fa4.config"
 local doc = {}
 
 local MODULES = {"init", "attention", "tensor", "files", "mask", "schedule", "plan", "report", "tables", "validate", "sweep", "plot",
-  "svg", "json", "info", "doc", "config"}
+  "svg", "json", "info", "doc", "config", "kernel", "emu", "cache"}
 
 local function source_of(module)
   local has_host, host = pcall(require, "fa4.host")

@@ -11,7 +11,8 @@ local EXPORTS = {
   load = {"files", "load"}, save = {"files", "save"},
   sweep = {"sweep", "new"}, info = {"info", "get"}, version = {"info", "version"}, time = {"info", "time"},
   memory = {"info", "memory"}, cpu_peak = {"info", "cpu_peak"}, open = {"info", "open"}, doc = {"doc", "lookup"},
-  config = {"config"}, mask = {"mask"}, schedule = {"schedule"}, plan = {"plan"}, tables = {"tables"}, emu = {"emu"}, kernel = {"kernel"}, tensormap = {"emu", "tensormap"},
+  config = {"config"}, mask = {"mask"}, schedule = {"schedule"}, plan = {"plan"}, tables = {"tables"},
+  emu = {"emu"}, kernel = {"kernel"}, tensormap = {"emu", "tensormap"},
 }
 
 local function listing()

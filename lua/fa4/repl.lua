@@ -204,8 +204,9 @@ function repl.main()
     banner()
   end
   host.prompt(true)
-  local going, failed, any_failed = true, false, false
+  local going, any_failed = true, false
   while going do
+    local failed
     going, failed = turn()
     any_failed = any_failed or failed
   end
