@@ -36,6 +36,8 @@ typedef struct backend_functions {
      * adds its decision counters (rescaled_*, spared_rows, max_fixups, exponent_max, p_max) to per_head[plan heads]. */
     fa4_status (*run)(backend *b, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report, fa4_counters *per_head,
                       fa4_error *err);
+    /* Queues a run of a plan without counters on a stream of the caller's and returns. FA4_UNSUPPORTED where there are no streams. */
+    fa4_status (*launch)(backend *b, const fa4_plan *plan, const fa4_tensors *tensors, void *stream, fa4_error *err);
 } backend_functions;
 
 #endif

@@ -389,6 +389,9 @@ typedef struct fa4_report {
 /* Runs the plan. report may be NULL; per_head is NULL or holds plan heads entries. Nothing is written when an argument is wrong. */
 FA4_API fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
                            fa4_counters *per_head, fa4_error *err);
+/* Queues the plan's kernel on a CUDA stream (a CUstream; NULL: the default stream) and returns at once: nothing is waited for, timed or counted. For a GPU's
+ * plan without counters. Tensors and plan must live until the stream has come so far. Launches of one plan share its lists: keep them on one stream. */
+FA4_API fa4_status fa4_launch(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, void *stream, fa4_error *err);
 /* The measured multiply-add rates of `threads` CPU threads on the instruction set in use, 1e9 operations a second (an FMA counts 2): f32, and
  * pairs of bf16 (0 where the instruction is absent). */
 FA4_API fa4_status fa4_cpu_peak(fa4_context *context, int32_t threads, double *gflops, double *gflops_bf16, fa4_error *err);

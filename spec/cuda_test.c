@@ -181,6 +181,24 @@ static void test_interrupt(void) {
     end_job(&j);
 }
 
+/* A launch on the caller's stream: one call once kernel and lists are there, nothing waited for. */
+static void test_queued(void) {
+    job j;
+    fa4_error err = {0};
+    int mine;
+    reset();
+    CHECK(begin_job(&j, 0, &err) == FA4_OK, "%s", err.text);
+    CHECK(cuda_backend.launch(j.b, j.plan, &j.tensors, &mine, &err) == FA4_OK && fake->stream == &mine, "%s", err.text);
+    int32_t before = fake->calls;
+    CHECK(cuda_backend.launch(j.b, j.plan, &j.tensors, &mine, &err) == FA4_OK && fake->launches == 2, "%s", err.text);
+    CHECK(fake->calls - before <= 6, "a queued launch makes %d calls", fake->calls - before); /* context, four maps, launch */
+    fake->fail_at = fake->calls + fake->calls - before;
+    CHECK(cuda_backend.launch(j.b, j.plan, &j.tensors, &mine, &err) != FA4_OK && strstr(err.text, fake->failed) != NULL, "%s", err.text);
+    fake->fail_at = 0;
+    end_job(&j);
+    CHECK(fake->live == 0, "%d", fake->live);
+}
+
 static void test_refusals(void) {
     static const struct refusal {
         int32_t major, minor;
@@ -241,6 +259,7 @@ int main(void) {
         test_failures();
         test_lasting();
         test_interrupt();
+        test_queued();
     }
     return check_report();
 }

@@ -83,15 +83,29 @@ static void complete(const fa4_plan *plan, const fa4_tensors *t, const fa4_count
     snprintf(report->variant, sizeof report->variant, "%s", h->variant);
 }
 
+static fa4_status check_run(const fa4_plan *plan, const fa4_tensors *tensors, fa4_error *err) {
+    const fa4_plan_header *h = &plan->header;
+    bool gpu = h->backend != FA4_BACKEND_CPU;
+    FA4_TRY(plan_check_tensors(plan, tensors, gpu ? 16 : 1, err));
+    FA4_TRY(check_views(tensors, h->problem.lse, err));
+    return check_overlaps(tensors, h->problem.lse, err);
+}
+
+fa4_status fa4_launch(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, void *stream, fa4_error *err) {
+    api_device *device = NULL;
+    FA4_TRY(api_device_open(context, plan->header.device, &device, err));
+    if (plan->header.schedule.counters)
+        return error_set(err, FA4_UNSUPPORTED, "counters: a queued launch has no report; make the plan without counters, or use fa4_run");
+    FA4_TRY(check_run(plan, tensors, err));
+    return device->functions->launch(device->backend, plan, tensors, stream, err);
+}
+
 fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
                    fa4_counters *per_head, fa4_error *err) {
     const fa4_plan_header *h = &plan->header;
     api_device *device = NULL;
     FA4_TRY(api_device_open(context, h->device, &device, err));
-    bool gpu = h->backend != FA4_BACKEND_CPU;
-    FA4_TRY(plan_check_tensors(plan, tensors, gpu ? 16 : 1, err));
-    FA4_TRY(check_views(tensors, h->problem.lse, err));
-    FA4_TRY(check_overlaps(tensors, h->problem.lse, err));
+    FA4_TRY(check_run(plan, tensors, err));
     fa4_report local;
     memset(&local, 0, sizeof local);
     fa4_counters *heads = per_head != NULL ? per_head : malloc((size_t)h->heads * sizeof *heads);

@@ -103,6 +103,11 @@ static fa4_status run(backend *b, const fa4_plan *plan, const fa4_tensors *tenso
     return cpu_run(state_of(b), plan, tensors, report, per_head, err);
 }
 
+static fa4_status launch(backend *b, const fa4_plan *plan, const fa4_tensors *tensors, void *stream, fa4_error *err) {
+    (void)b, (void)plan, (void)tensors, (void)stream;
+    return error_set(err, FA4_UNSUPPORTED, "launch: the CPU has no streams to queue work on; use fa4_run");
+}
+
 const backend_functions cpu_backend = {.name = "cpu",
                                        .open = open_cpu,
                                        .close = close_cpu,
@@ -112,7 +117,7 @@ const backend_functions cpu_backend = {.name = "cpu",
                                        .buffer_destroy = buffer_destroy,
                                        .buffer_write = buffer_write,
                                        .buffer_read = buffer_read,
-                                       .run = run};
+                                       .run = run, .launch = launch};
 
 /* ---- peak ---- */
 

@@ -138,13 +138,13 @@ static fa4_status encode_maps(backend *b, const fa4_plan *plan, const fa4_tensor
 }
 
 /* Sets anew what the kernel writes in the plan's lists. The Hopper kernel leaves its task counter at 0, unless it was cut short. */
-static fa4_status reset_lists(backend *b, cuda_launch *kept, fa4_error *err) {
+static fa4_status reset_lists(backend *b, cuda_launch *kept, CUstream stream, fa4_error *err) {
     const kernel_launch *l = kept->launch;
     for (int which = KERNEL_UPLOAD_NEXT_TASK; which <= KERNEL_UPLOAD_COUNTERS; which++) {
         bool needed = which == KERNEL_UPLOAD_COUNTERS || l->variant.arch != 90 || !kept->fresh;
         if (l->upload_size[which] == 0 || !needed) continue;
         CUDA_TRY(&b->driver, cuMemcpyHtoDAsync_v2, "setting a plan's counters", err, kept->lists + (uint64_t)l->upload_offset[which],
-                 l->upload + l->upload_offset[which], (size_t)l->upload_size[which], b->stream);
+                 l->upload + l->upload_offset[which], (size_t)l->upload_size[which], stream);
     }
     return FA4_OK;
 }
@@ -165,16 +165,22 @@ static fa4_status read_counters(backend *b, const fa4_plan *plan, const cuda_lau
     return status;
 }
 
-static fa4_status launch_and_wait(backend *b, cuda_launch *kept, CUfunction function, FwdParams *params, double *time_us, fa4_error *err) {
+/* Puts the kernel on a stream, behind what resets its lists. */
+static fa4_status queue_kernel(backend *b, cuda_launch *kept, CUfunction function, FwdParams *params, CUstream stream, fa4_error *err) {
     const kernel_launch *l = kept->launch;
-    FA4_TRY(reset_lists(b, kept, err));
     const CUlaunchConfig config = {.gridDimX = l->grid, .gridDimY = 1, .gridDimZ = 1, .blockDimX = l->block, .blockDimY = 1, .blockDimZ = 1,
-                                   .sharedMemBytes = l->smem_bytes, .hStream = b->stream};
+                                   .sharedMemBytes = l->smem_bytes, .hStream = stream};
     void *arguments[] = {params};
+    CUDA_TRY(&b->driver, cuLaunchKernelEx, "launching a kernel", err, &config, function, arguments, NULL);
+    return FA4_OK;
+}
+
+static fa4_status launch_and_wait(backend *b, cuda_launch *kept, CUfunction function, FwdParams *params, double *time_us, fa4_error *err) {
     float ms = 0;
+    FA4_TRY(reset_lists(b, kept, b->stream, err));
     kept->fresh = false;
     CUDA_TRY(&b->driver, cuEventRecord, "timing a kernel", err, b->from, b->stream);
-    CUDA_TRY(&b->driver, cuLaunchKernelEx, "launching a kernel", err, &config, function, arguments, NULL);
+    FA4_TRY(queue_kernel(b, kept, function, params, b->stream, err));
     CUDA_TRY(&b->driver, cuEventRecord, "timing a kernel", err, b->to, b->stream);
     FA4_TRY(cuda_wait(b, b->to, "running a kernel", err));
     CUDA_TRY(&b->driver, cuEventElapsedTime, "timing a kernel", err, &ms, b->from, b->to);
@@ -202,6 +208,21 @@ static fa4_status run(backend *b, const fa4_plan *plan, const fa4_tensors *tenso
     return read_counters(b, plan, kept, per_head, err);
 }
 
+static fa4_status launch(backend *b, const fa4_plan *plan, const fa4_tensors *tensors, void *stream, fa4_error *err) {
+    cuda_launch *kept = NULL;
+    CUfunction function = NULL;
+    FwdParams params;
+    FA4_TRY(check_tensors(b, plan, tensors, err));
+    FA4_TRY(enter(b, err));
+    FA4_TRY(cuda_launch_get(b, plan, tensors->o.dtype == FA4_F32, &kept, err));
+    if (kept->launch->grid == 0) return FA4_OK;
+    FA4_TRY(cuda_kernel_get(b, &kept->launch->variant, &function, err));
+    kernel_launch_params(plan, kept->launch, tensors, kept->lists, &params);
+    FA4_TRY(encode_maps(b, plan, tensors, &params, err));
+    FA4_TRY(reset_lists(b, kept, stream, err));
+    return queue_kernel(b, kept, function, &params, stream, err);
+}
+
 const backend_functions cuda_backend = {.name = "cuda",
                                         .open = open_backend,
                                         .close = close_backend,
@@ -211,4 +232,5 @@ const backend_functions cuda_backend = {.name = "cuda",
                                         .buffer_destroy = buffer_destroy,
                                         .buffer_write = buffer_write,
                                         .buffer_read = buffer_read,
-                                        .run = run};
+                                        .run = run,
+                                        .launch = launch};

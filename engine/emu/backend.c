@@ -254,6 +254,11 @@ static fa4_status run(backend *b, const fa4_plan *plan, const fa4_tensors *tenso
     return status;
 }
 
+static fa4_status launch(backend *b, const fa4_plan *plan, const fa4_tensors *tensors, void *stream, fa4_error *err) {
+    (void)b, (void)plan, (void)tensors, (void)stream;
+    return error_set(err, FA4_UNSUPPORTED, "launch: the emulator has no streams to queue work on; use fa4_run");
+}
+
 const backend_functions emu_backend = {.name = "emu", .open = open_backend, .close = close_backend, .limits = limits_of, .supports = supports,
                                        .buffer_create = buffer_create, .buffer_destroy = buffer_destroy, .buffer_write = buffer_write,
-                                       .buffer_read = buffer_read, .run = run};
+                                       .buffer_read = buffer_read, .run = run, .launch = launch};

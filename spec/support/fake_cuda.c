@@ -199,6 +199,7 @@ CALL(cuTensorMapEncodeTiled, (void *map, int type, unsigned rank, void *address,
 CALL(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **arguments, void **extra)) {
     ENTER();
     state.launches++;
+    state.stream = config->hStream;
     state.grid = config->gridDimX;
     state.block = config->blockDimX;
     state.smem_bytes = config->sharedMemBytes;

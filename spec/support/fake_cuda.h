@@ -17,6 +17,7 @@ typedef struct fake_cuda {
     int32_t live;    /* contexts, streams, events, modules and allocations that were not given back */
     int64_t live_bytes;
     int32_t launches, maps;
+    void *stream;    /* of the last launch */
     uint32_t grid, block, smem_bytes;
     unsigned char params[1024]; /* of the last launch */
     int32_t smem_limit;         /* set by cuFuncSetAttribute */
