@@ -237,7 +237,7 @@ typedef struct fa4_schedule {
     int32_t kv_splits;           /* parts of the key range, combined in order; 1 = none */
     int32_t sms;                 /* emulator: resident CTAs; 0 = the device's */
     int32_t counters;            /* 1: the report's counters are wanted (GPU: a build of its own) */
-    int32_t reserved;            /* 0 */
+    int32_t delay_roles;         /* a test build for sm_90a: roles, by bit as in fa4_kernel_row, that sleep around each wait; 0 = none */
 } fa4_schedule;
 
 typedef struct fa4_request {

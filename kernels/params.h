@@ -48,7 +48,8 @@ enum { FWD_EPILOGUE_CORRECTION = 0, FWD_EPILOGUE_SOFTMAX = 1 };
     _(registers_softmax, FA4_REGISTERS_SOFTMAX)                                                    \
     _(registers_correction, FA4_REGISTERS_CORRECTION)                                              \
     _(registers_other, FA4_REGISTERS_OTHER)                                                        \
-    _(counters, FA4_COUNTERS) /* 1: counts decisions (a build of its own) */
+    _(counters, FA4_COUNTERS)       /* 1: counts decisions (a build of its own) */                \
+    _(delay_roles, FA4_DELAY_ROLES) /* tests: roles, by bit, that sleep around each wait */
 
 typedef struct FwdVariant {
 #define FWD_FIELD(name, macro) int32_t name;

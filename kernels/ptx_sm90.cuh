@@ -78,6 +78,14 @@ template <int N> DEVICE void setmaxnreg_dec() {
 template <int N> DEVICE void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
+DEVICE void nanosleep(u32 ns) {
+    asm volatile("nanosleep.u32 %0;" ::"r"(ns) : "memory");
+}
+DEVICE u32 clock() {
+    u32 now;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
+    return now;
+}
 DEVICE void nanosleep_0() {
     asm volatile("nanosleep.u32 0;" ::: "memory");
 }

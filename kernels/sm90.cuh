@@ -133,8 +133,19 @@ template <int STAGES> struct Ring {
     DEVICE void advance() { uses++; }
 };
 
+// Test builds: the chosen roles sleep for up to a microsecond, as a hash of the clock says. A protocol that is whole gives the same bits.
+DEVICE void delay() {
+    if constexpr (FA4_DELAY_ROLES != 0) {
+        enum : u32 { LOAD = 1, SOFTMAX = 4, STORE = 16 }; // as fa4_kernel_row's roles
+        u32 role = threadIdx.x >= 128 ? SOFTMAX : threadIdx.x == 0 ? LOAD : STORE;
+        if (FA4_DELAY_ROLES & role) ptx::nanosleep((ptx::clock() >> 4) * 0x9e3779b1u >> 22);
+    }
+}
+
 DEVICE void wait(u32 barrier, u32 parity) {
+    delay();
     ptx::mbarrier_wait_parity(barrier, parity);
+    delay();
 }
 
 // Tells the compiler that a value is the same in all lanes, so that what depends on it may stay in uniform registers.

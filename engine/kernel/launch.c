@@ -44,11 +44,14 @@ void kernel_variant_of_plan(const fa4_plan *plan, int32_t o_f32, FwdVariant *var
         .registers_correction = s->registers_correction,
         .registers_other = s->registers_other,
         .counters = s->counters,
+        .delay_roles = s->delay_roles,
     };
 }
 
 static fa4_status supports_sm100(const fa4_plan_header *h, fa4_error *err) {
     const fa4_schedule *s = &h->schedule;
+    if (s->delay_roles != 0)
+        return error_set(err, FA4_UNSUPPORTED, "delay_roles: %s has no such test build (0), got %d", h->device, s->delay_roles);
     if (s->q_stages != 2)
         return error_set(err, FA4_UNSUPPORTED, "q_stages: %s has one softmax warpgroup for each of 2 query stages, got %d", h->device,
                          s->q_stages);

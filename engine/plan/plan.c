@@ -125,7 +125,7 @@ fa4_status plan_create(const fa4_request *request, const plan_limits *limits, co
     fa4_plan_header *h = &parts.header;
     memcpy(&h->problem, &request->problem, sizeof h->problem);
     memcpy(&h->schedule, &request->schedule, sizeof h->schedule);
-    h->problem.reserved = h->schedule.reserved = 0;
+    h->problem.reserved = 0;
     for (int32_t n = h->problem.mask_nodes; n < FA4_MASK_NODES_MAX; n++) memset(&h->problem.mask[n], 0, sizeof h->problem.mask[n]);
     h->backend = limits->backend;
     snprintf(h->device, sizeof h->device, "%s", limits->device);

@@ -76,6 +76,7 @@ fa4_status plan_check_schedule(const fa4_problem *p, const fa4_schedule *s, fa4_
     FA4_TRY(check_field("integer_reference", s->integer_reference, 0, 1, err));
     FA4_TRY(check_field("kv_splits", s->kv_splits, 1, 1024, err));
     FA4_TRY(check_field("sms", s->sms, 0, 1 << 16, err));
+    FA4_TRY(check_field("delay_roles", s->delay_roles, 0, 63, err));
     return check_field("counters", s->counters, 0, 1, err);
 }
 
@@ -113,6 +114,7 @@ void plan_resolve_schedule(plan_parts *parts, const plan_limits *limits) {
     choose(&s->integer_reference, s->row_max == FA4_ROW_MAX_FIRST_BLOCK && !sm90);
     choose(&s->kv_splits, 1);
     choose(&s->sms, limits->sms);
+    choose(&s->delay_roles, 0);
     choose(&s->counters, cpu || limits->backend == FA4_BACKEND_EMU_SM100 || limits->backend == FA4_BACKEND_EMU_SM90);
 }
 
