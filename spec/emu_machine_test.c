@@ -220,11 +220,11 @@ static void check_refusals(void) {
     fa4_error err = {0};
     emu_module *m = NULL;
     static emu_report report;
-    const char *pair = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 t;\nmov.u32 t, 0;\n"
-                       "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;\nret;\n}\n";
-    CHECK(emu_module_load(pair, strlen(pair), NULL, &m, &err) == FA4_UNSUPPORTED && strstr(err.text, "line 8") && strstr(err.text, "cluster"), "%s", err.text);
+    const char *copy = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 t; .reg .b64 d;\nmov.u32 t, 0; mov.u64 d, 0;\n"
+                       "tcgen05.cp.cta_group::1.128x256b [t], d;\nret;\n}\n";
+    CHECK(emu_module_load(copy, strlen(copy), NULL, &m, &err) == FA4_UNSUPPORTED && strstr(err.text, "line 8") && strstr(err.text, "tcgen05.cp"), "%s", err.text);
     CHECK(emu_module_load("hello", 5, NULL, &m, &err) != FA4_OK && m == NULL, "foreign text");
-    CHECK(emu_module_load(pair, 60, NULL, &m, &err) != FA4_OK && m == NULL, "truncated text");
+    CHECK(emu_module_load(copy, 60, NULL, &m, &err) != FA4_OK && m == NULL, "truncated text");
     const char *plain = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 a)\n.maxntid 64\n{\nret;\n}\n";
     CHECK(emu_module_load(plain, strlen(plain), "sse9", &m, &err) == FA4_BAD_ARGUMENT, "an unknown instruction set");
     CHECK(emu_module_load(plain, strlen(plain), NULL, &m, &err) == FA4_OK, "%s", err.text);

@@ -77,12 +77,12 @@ static void check_descriptors(void) {
     CHECK(emu_matrix_decode_wgmma(good, &matrix) != NULL, "tcgen05 descriptor given to wgmma");
     CHECK(emu_matrix_decode_wgmma(good & ~(1ull << 46), &matrix) == NULL && matrix.swizzle == 128, "wgmma");
     emu_mma_shape shape;
-    CHECK(emu_mma_shape_decode(0x08210490, &shape) == NULL, "bf16 P V");
+    CHECK(emu_mma_shape_decode(0x08210490, false, &shape) == NULL, "bf16 P V");
     CHECK(shape.m == 128 && shape.n == 128 && shape.d_f32 && shape.a_bf16 && shape.b_transpose && !shape.a_transpose, "fields");
-    CHECK(emu_mma_shape_decode(0x10200010, &shape) != NULL, "M 256");
-    for (int bit = 0; bit < 4; bit++) CHECK(emu_mma_shape_decode(0x08200010u | 1u << bit, &shape) != NULL, "bit %d", bit);
-    CHECK(emu_mma_shape_decode(0x08200010u | 1u << 6, &shape) != NULL, "bit 6");
-    CHECK(emu_mma_shape_decode(0x08200010u | 1u << 29, &shape) != NULL, "bit 29");
+    CHECK(emu_mma_shape_decode(0x10200010, false, &shape) != NULL, "M 256");
+    for (int bit = 0; bit < 4; bit++) CHECK(emu_mma_shape_decode(0x08200010u | 1u << bit, false, &shape) != NULL, "bit %d", bit);
+    CHECK(emu_mma_shape_decode(0x08200010u | 1u << 6, false, &shape) != NULL, "bit 6");
+    CHECK(emu_mma_shape_decode(0x08200010u | 1u << 29, false, &shape) != NULL, "bit 29");
 }
 
 static void print_speed(const emu_mma_kit *kit) {

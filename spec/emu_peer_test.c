@@ -18,7 +18,7 @@ enum { PARAMS_MAX = 64, D = 128 };
 
 typedef struct peer {
     char name[128];
-    int32_t grid[3], block[3];
+    int32_t grid[3], block[3], cluster[3];
     int64_t shared;
     uint8_t params[PARAMS_MAX][128];
     int32_t sizes[PARAMS_MAX];
@@ -63,6 +63,8 @@ static bool parse_launch(const char *text, peer *p) {
                &p->block[2], &smem) != 7)
         return false;
     p->shared = smem;
+    const char *cluster = strstr(text, "cluster ");
+    if (cluster != NULL && cluster < strchr(text, '\n') && sscanf(cluster, "cluster %d %d %d", &p->cluster[0], &p->cluster[1], &p->cluster[2]) != 3) return false;
     for (const char *line = strstr(text, "\nparam"); line != NULL; line = strstr(line + 1, "\nparam")) {
         int index, size, used;
         if (sscanf(line, "\nparam %d size %d:%n", &index, &size, &used) != 2 || index >= PARAMS_MAX || size > 128) return false;
@@ -270,7 +272,8 @@ static void run(const emu_module *m, const peer *p, int schedule, uint64_t seed,
     static const char *const names[5] = {"", "q", "k", "v", "o"};
     emu_region regions[4];
     for (int r = 1; r < 5; r++) regions[r - 1] = (emu_region){d.t[r], (uint64_t)d.n[r] * 2, names[r], r != out};
-    emu_launch launch = {.grid = {p->grid[0], p->grid[1], p->grid[2]}, .block = {p->block[0], p->block[1], p->block[2]}, .shared_bytes = p->shared,
+    emu_launch launch = {.grid = {p->grid[0], p->grid[1], p->grid[2]}, .block = {p->block[0], p->block[1], p->block[2]},
+                         .cluster = {p->cluster[0], p->cluster[1], p->cluster[2]}, .shared_bytes = p->shared,
                          .params = block, .param_bytes = f->param_bytes, .regions = regions, .region_count = 4, .seed = seed, .schedule = schedule,
                          .workers = workers};
     static emu_report report;
@@ -298,12 +301,7 @@ static void one_peer(const char *folder, const char *name, pool *workers) {
     if (!parsed && launch != NULL && strstr(name, "triton")) stated_launch(p), parsed = true;
     emu_module *m = NULL;
     fa4_error err = {0};
-    bool pair = ptx != NULL && (strstr(ptx, "cta_group::2") != NULL || strstr(ptx, "multicast::cluster") != NULL);
-    if (pair) {
-        /* A kernel of CTA pairs must be refused by name, not run wrongly. */
-        fa4_status status = emu_module_load(ptx, strlen(ptx), NULL, &m, &err);
-        CHECK(status == FA4_UNSUPPORTED && strstr(err.text, "cluster") != NULL, "%s: %s", name, err.text);
-    } else if (ptx != NULL && parsed && find_shape(p)) {
+    if (ptx != NULL && parsed && find_shape(p)) {
         fa4_status status = emu_module_load(ptx, strlen(ptx), NULL, &m, &err);
         CHECK(status == FA4_OK, "%s: %s", name, err.text);
         if (status == FA4_OK) {

@@ -2,12 +2,12 @@
  * The copy unit (ISA 9.7.9.25 to 27): bulk and bulk tensor copies both ways, cp.async, and bulk groups. A copy waits in the CTA's list until
  * the scheduler delivers it; it moves its bytes then, and signals its mbarrier. Tile mode, interleave none, element strides 1.
  */
-#include "emu_internal.h"
+#include "emu_cluster.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-static emu_async *enqueue(emu_warp *w, const emu_op *op, int lane) {
+emu_async *emu_copy_enqueue(emu_warp *w, const emu_op *op, int lane) {
     emu_cta *cta = w->cta;
     if (cta->copy_count == cta->copy_max) {
         int32_t max = cta->copy_max ? 2 * cta->copy_max : 16;
@@ -24,6 +24,7 @@ static emu_async *enqueue(emu_warp *w, const emu_op *op, int lane) {
     a->warp = w->index;
     a->lane = lane;
     a->op = op;
+    a->from = a->to = a->signal = cta;
     a->due = cta->time + emu_delay(cta, EMU_UNIT_TMA);
     return a;
 }
@@ -120,7 +121,7 @@ static void move_box(emu_cta *cta, const emu_async *a, bool load) {
     for (;;) {
         uint8_t *row = row_bytes(cta, a, index, !load, &fault);
         if (fault) {
-            emu_report_finding(cta, &cta->warps[a->warp], a->lane, EMU_OUT_OF_BOUNDS, EMU_ERROR, a->op->source,
+            emu_report_finding(cta, &a->from->warps[a->warp], a->lane, EMU_OUT_OF_BOUNDS, EMU_ERROR, a->op->source,
                                "the tensor map at 0x%" PRIx64 " describes memory outside every buffer passed (coordinates %d, %d, %d, %d, %d)",
                                m->address, a->coordinates[0], a->coordinates[1], a->coordinates[2], a->coordinates[3], a->coordinates[4]);
             return;
@@ -149,9 +150,10 @@ void emu_copy_deliver(emu_cta *cta, int32_t index) {
     EMU_EVENT(cta, &cta->warps[a.warp], EMU_EVENT_COMPLETE, EMU_MEMORY_SHARED, EMU_UNIT_TMA, 1u << a.lane, a.shared, a.bytes, a.kind);
     switch (a.kind) {
     case EMU_ASYNC_LOAD:
-        move_box(cta, &a, true);
-        if (gapless(&a.map)) emu_shared_mark(cta, a.shared, (uint32_t)a.bytes);
-        emu_mbarrier_complete(cta, a.op->source, a.barrier, (uint32_t)a.bytes);
+        if (!emu_cluster_lives(&a, a.to) || !emu_cluster_lives(&a, a.signal)) break;
+        move_box(a.to, &a, true);
+        if (gapless(&a.map)) emu_shared_mark(a.to, a.shared, (uint32_t)a.bytes);
+        emu_mbarrier_complete(a.signal, a.op->source, a.barrier, (uint32_t)a.bytes);
         cta->bytes_loaded += (int64_t)a.bytes;
         break;
     case EMU_ASYNC_STORE:
@@ -160,12 +162,17 @@ void emu_copy_deliver(emu_cta *cta, int32_t index) {
         cta->bytes_stored += (int64_t)a.bytes;
         break;
     case EMU_ASYNC_BULK_LOAD: {
-        memcpy(emu_shared_at(cta, a.shared), (const void *)(uintptr_t)a.global, a.bytes);
-        emu_shared_mark(cta, a.shared, (uint32_t)a.bytes);
-        if (a.barrier) emu_mbarrier_complete(cta, a.op->source, a.barrier, (uint32_t)a.bytes);
+        if (!emu_cluster_lives(&a, a.to)) break;
+        memcpy(emu_shared_at(a.to, a.shared), (const void *)(uintptr_t)a.global, a.bytes);
+        emu_shared_mark(a.to, a.shared, (uint32_t)a.bytes);
+        if (a.barrier) emu_mbarrier_complete(a.signal, a.op->source, a.barrier, (uint32_t)a.bytes);
         cta->bytes_loaded += (int64_t)a.bytes;
         break;
     }
+    case EMU_ASYNC_BULK_SHARED:
+    case EMU_ASYNC_WRITE:
+        if (emu_cluster_lives(&a, a.to)) emu_cluster_deliver(&a);
+        break;
     default:
         check_source(cta, &a, a.bytes);
         if (a.op->source->form->operation)
@@ -179,7 +186,7 @@ void emu_copy_deliver(emu_cta *cta, int32_t index) {
 static bool issue_tensor(emu_warp *w, const emu_op *op, int lane) {
     const emu_more *more = op->more;
     fa4_error err;
-    emu_async a = {.kind = op->extra ? EMU_ASYNC_STORE : EMU_ASYNC_LOAD};
+    emu_async a = {.kind = op->extra ? EMU_ASYNC_STORE : EMU_ASYNC_LOAD, .to = w->cta, .signal = w->cta};
     const uint8_t *bytes = emu_map_bytes(w, op, place_address(w, &more->places[1], lane), lane);
     if (bytes == NULL) return false;
     if (kernel_tensormap_decode(bytes, &a.map, &err) != FA4_OK) {
@@ -203,16 +210,12 @@ static bool issue_tensor(emu_warp *w, const emu_op *op, int lane) {
     }
     a.bytes = (uint64_t)kernel_tensormap_box_bytes(&a.map);
     /* The hardware asks for 128 B; the swizzle's pattern follows absolute address bits. */
-    if (!emu_shared_address(w, op, place_address(w, &more->places[0], lane), (uint32_t)footprint(&a.map), 128, lane, &a.shared)) return false;
+    if (!emu_cluster_address(w, op, place_address(w, &more->places[0], lane), (uint32_t)footprint(&a.map), 128, lane, &a.to, &a.shared)) return false;
     if (a.map.swizzle == KERNEL_SWIZZLE_128 && a.shared % 1024 != 0 && a.bytes >= 1024)
         emu_report_finding(w->cta, w, lane, EMU_MISALIGNED, EMU_REVIEW, op->source, "a tile with 128 B swizzle at 0x%x is not on a 1024 B boundary", a.shared);
-    if (!op->extra && !emu_shared_address(w, op, place_address(w, &more->places[2], lane), 8, 8, lane, &a.barrier)) return false;
+    if (!op->extra && !emu_cluster_address(w, op, place_address(w, &more->places[2], lane), 8, 8, lane, &a.signal, &a.barrier)) return false;
     a.group = w->bulk_group[lane];
-    emu_async *q = enqueue(w, op, lane);
-    if (q == NULL) return false;
-    a.warp = q->warp, a.lane = q->lane, a.op = q->op, a.due = q->due;
-    *q = a;
-    return true;
+    return emu_cluster_copy(w, op, lane, &a);
 }
 
 emu_step emu_do_bulk_tensor(emu_warp *w, const emu_op *op, uint32_t mask) {
@@ -228,25 +231,23 @@ emu_step emu_do_bulk_tensor(emu_warp *w, const emu_op *op, uint32_t mask) {
 
 static bool issue_bulk(emu_warp *w, const emu_op *op, int lane) {
     const emu_more *more = op->more;
-    uint32_t bytes = emu_lanes(w, op->b)[lane], shared, barrier = 0;
+    uint32_t bytes = emu_lanes(w, op->b)[lane];
+    emu_async a = {.kind = op->extra ? EMU_ASYNC_BULK_STORE : EMU_ASYNC_BULK_LOAD, .bytes = bytes, .to = w->cta, .signal = w->cta};
     int in_shared = op->extra ? 1 : 0;
     uint64_t global = place_address(w, &more->places[1 - in_shared], lane);
     if (bytes % 16 != 0 || global % 16 != 0) {
         emu_fault(w, lane, EMU_MISALIGNED, op, "a bulk copy of %u bytes at global 0x%" PRIx64 ": both must be multiples of 16", bytes, global);
         return false;
     }
-    if (!emu_shared_address(w, op, place_address(w, &more->places[in_shared], lane), bytes, 16, lane, &shared)) return false;
+    if (!emu_cluster_address(w, op, place_address(w, &more->places[in_shared], lane), bytes, 16, lane, &a.to, &a.shared)) return false;
     if (emu_global(w->cta, global, bytes, op->extra) == NULL) {
         emu_fault(w, lane, EMU_OUT_OF_BOUNDS, op, "a bulk copy of %u bytes at global 0x%" PRIx64 " leaves every buffer", bytes, global);
         return false;
     }
-    if (!op->extra && !emu_shared_address(w, op, place_address(w, &more->places[2], lane), 8, 8, lane, &barrier)) return false;
-    emu_async *q = enqueue(w, op, lane);
-    if (q == NULL) return false;
-    q->kind = op->extra ? EMU_ASYNC_BULK_STORE : EMU_ASYNC_BULK_LOAD;
-    q->shared = shared, q->barrier = barrier, q->global = global, q->bytes = bytes;
-    q->group = w->bulk_group[lane];
-    return true;
+    if (!op->extra && !emu_cluster_address(w, op, place_address(w, &more->places[2], lane), 8, 8, lane, &a.signal, &a.barrier)) return false;
+    a.global = global;
+    a.group = w->bulk_group[lane];
+    return emu_cluster_copy(w, op, lane, &a);
 }
 
 emu_step emu_do_bulk(emu_warp *w, const emu_op *op, uint32_t mask) {

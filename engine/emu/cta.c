@@ -45,7 +45,7 @@ static bool warp_allocate(emu_cta *c, emu_warp *w) {
     w->bank[1] = code->constants;
     w->predicates = take(code->predicate_count * sizeof(uint32_t), &good);
     w->ops = code->ops;
-    w->cta = c;
+    w->cta = w->home = c;
     if (code->tensor && c->machine->launch->schedule != EMU_ROUND_ROBIN) w->transfer_data = take(EMU_TRANSFERS_MAX * 128 * sizeof(emu_plane), &good);
     if (code->wgmma) w->wgmmas = take(EMU_WGMMA_MAX * sizeof *w->wgmmas, &good);
     if (code->may_be_unwritten && c->machine->checked) w->defined = take(code->plane_count * sizeof(uint32_t), &good);
@@ -83,6 +83,27 @@ emu_cta *emu_cta_create(emu_machine *m) {
 
 /* ---- special registers ---- */
 
+static uint64_t cluster_value(const emu_cta *c, int special) {
+    const emu_machine *m = c->machine;
+    const int32_t *size = m->cluster;
+    int32_t at[3], rank = 0;
+    for (int i = 2; i >= 0; i--) at[i] = c->id[i] % size[i], rank = rank * size[i] + at[i];
+    switch (special) {
+    case PTX_SPECIAL_CLUSTERID_X: case PTX_SPECIAL_CLUSTERID_Y: case PTX_SPECIAL_CLUSTERID_Z:
+        return (uint64_t)(c->id[special - PTX_SPECIAL_CLUSTERID_X] / size[special - PTX_SPECIAL_CLUSTERID_X]);
+    case PTX_SPECIAL_NCLUSTERID_X: case PTX_SPECIAL_NCLUSTERID_Y: case PTX_SPECIAL_NCLUSTERID_Z:
+        return (uint64_t)(m->launch->grid[special - PTX_SPECIAL_NCLUSTERID_X] / size[special - PTX_SPECIAL_NCLUSTERID_X]);
+    case PTX_SPECIAL_CLUSTER_CTAID_X: case PTX_SPECIAL_CLUSTER_CTAID_Y: case PTX_SPECIAL_CLUSTER_CTAID_Z:
+        return (uint64_t)at[special - PTX_SPECIAL_CLUSTER_CTAID_X];
+    case PTX_SPECIAL_CLUSTER_NCTAID_X: case PTX_SPECIAL_CLUSTER_NCTAID_Y: case PTX_SPECIAL_CLUSTER_NCTAID_Z:
+        return (uint64_t)size[special - PTX_SPECIAL_CLUSTER_NCTAID_X];
+    case PTX_SPECIAL_CLUSTER_CTARANK: return (uint64_t)rank;
+    case PTX_SPECIAL_CLUSTER_NCTARANK: return (uint64_t)m->cluster_size;
+    case PTX_SPECIAL_IS_EXPLICIT_CLUSTER: return m->launch->cluster[0] > 0 || c->code->function->reqnctapercluster[0] > 0;
+    default: return 0;
+    }
+}
+
 static uint64_t special_value(const emu_cta *c, const emu_warp *w, int special, int lane) {
     const emu_launch *l = c->machine->launch;
     int64_t thread = (int64_t)w->index * EMU_LANES + lane;
@@ -92,9 +113,7 @@ static uint64_t special_value(const emu_cta *c, const emu_warp *w, int special, 
     case PTX_SPECIAL_TID_Z: return (uint64_t)(thread / l->block[0] / l->block[1]);
     case PTX_SPECIAL_NTID_X: case PTX_SPECIAL_NTID_Y: case PTX_SPECIAL_NTID_Z: return (uint64_t)l->block[special - PTX_SPECIAL_NTID_X];
     case PTX_SPECIAL_CTAID_X: case PTX_SPECIAL_CTAID_Y: case PTX_SPECIAL_CTAID_Z: return (uint64_t)c->id[special - PTX_SPECIAL_CTAID_X];
-    case PTX_SPECIAL_CLUSTERID_X: case PTX_SPECIAL_CLUSTERID_Y: case PTX_SPECIAL_CLUSTERID_Z: return (uint64_t)c->id[special - PTX_SPECIAL_CLUSTERID_X];
     case PTX_SPECIAL_NCTAID_X: case PTX_SPECIAL_NCTAID_Y: case PTX_SPECIAL_NCTAID_Z: return (uint64_t)l->grid[special - PTX_SPECIAL_NCTAID_X];
-    case PTX_SPECIAL_NCLUSTERID_X: case PTX_SPECIAL_NCLUSTERID_Y: case PTX_SPECIAL_NCLUSTERID_Z: return (uint64_t)l->grid[special - PTX_SPECIAL_NCLUSTERID_X];
     case PTX_SPECIAL_LANEID: return (uint64_t)lane;
     case PTX_SPECIAL_WARPID: return (uint64_t)w->index;
     case PTX_SPECIAL_NWARPID: return (uint64_t)c->warp_count;
@@ -105,12 +124,10 @@ static uint64_t special_value(const emu_cta *c, const emu_warp *w, int special, 
     case PTX_SPECIAL_LANEMASK_LE: return (2u << lane) - 1;
     case PTX_SPECIAL_LANEMASK_GT: return (uint32_t)~((2u << lane) - 1);
     case PTX_SPECIAL_LANEMASK_GE: return (uint32_t)~((1u << lane) - 1);
-    case PTX_SPECIAL_CLUSTER_NCTAID_X: case PTX_SPECIAL_CLUSTER_NCTAID_Y: case PTX_SPECIAL_CLUSTER_NCTAID_Z:
-    case PTX_SPECIAL_CLUSTER_NCTARANK: return 1;
     case PTX_SPECIAL_WARP_SZ: return EMU_LANES;
     case PTX_SPECIAL_DYNAMIC_SMEM_SIZE: return (uint64_t)l->shared_bytes;
     case PTX_SPECIAL_TOTAL_SMEM_SIZE: return c->shared_end - EMU_SHARED_BASE;
-    default: return 0;
+    default: return cluster_value(c, special);
     }
 }
 
@@ -134,8 +151,9 @@ void emu_cta_start(emu_cta *c, int64_t index, emu_report *report) {
     if (c->tmem_written) memset(c->tmem_written, 0, EMU_TMEM_COLUMNS * sizeof *c->tmem_written);
     memset(c->named, 0, sizeof c->named);
     memset(c->tmem_size, 0, sizeof c->tmem_size);
+    c->pair = (emu_pair){0};
     c->tmem_allocated = 0;
-    c->tmem_relinquished = c->stopped = c->done = false;
+    c->tmem_relinquished = c->stopped = c->done = c->hold = false;
     c->copy_count = c->pipe_count = 0;
     c->register_pool = 0;
     c->changes = 1;
@@ -157,6 +175,7 @@ void emu_cta_start(emu_cta *c, int64_t index, emu_report *report) {
         memset(w->per_class, 0, sizeof w->per_class);
         memset(w->bulk_group, 0, sizeof w->bulk_group);
         w->load_count = w->store_count = w->wgmma_count = 0;
+        w->cluster_arrived = w->cluster_passed = 0;
         w->wgmma_group = 0;
         w->registers = (uint32_t)c->machine->entry_registers;
         w->local = c->local ? c->local + (size_t)i * EMU_LANES * c->code->function->local_bytes : NULL;

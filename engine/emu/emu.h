@@ -118,6 +118,7 @@ typedef struct emu_name {
 typedef struct emu_launch {
     const char *entry;  /* NULL: the only one */
     int32_t grid[3], block[3];
+    int32_t cluster[3];   /* CTAs of a cluster; 0: as the entry says, else 1 */
     int64_t shared_bytes; /* dynamic */
     const void *params;   /* the parameter block, laid out as ptx_function says */
     int64_t param_bytes;
@@ -131,7 +132,7 @@ typedef struct emu_launch {
     uint64_t seed;
     int32_t schedule;         /* emu_schedule */
     int32_t threads;          /* host threads, 0 = all of the pool */
-    int64_t cta_first, cta_count; /* a subset by linear index; count 0 = all */
+    int64_t cta_first, cta_count; /* a subset by linear index; count 0 = all. Of clusters: whole ones, counted in CTAs */
     int64_t max_instructions;     /* warp instructions of one CTA; 0 = 2^33 */
     int32_t unchecked;            /* 1: no uninitialised-read checks */
     int32_t registers;            /* at entry, for setmaxnreg's pool; 0 = from the launch bounds */

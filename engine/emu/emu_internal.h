@@ -41,7 +41,8 @@ struct emu_warp {
     emu_plane *bank[2]; /* registers, constants */
     uint32_t *predicates;
     const emu_op *ops;
-    emu_cta *cta;
+    emu_cta *cta;  /* whose memory its instructions see: home, but for accesses to another CTA of its cluster */
+    emu_cta *home;
     int32_t index;
     int32_t fragment_count, current;
     uint32_t alive;
@@ -62,6 +63,7 @@ struct emu_warp {
     int32_t wgmma_count;
     uint32_t wgmma_group, wgmma_done; /* open group; groups below wgmma_done are finished */
     uint8_t *local; /* 32 frames */
+    uint32_t cluster_arrived, cluster_passed; /* lanes at the cluster's barrier in this phase; lanes that may go on */
     uint32_t *defined; /* per plane: lanes written; only for planes that may be read unwritten */
 };
 
@@ -74,7 +76,16 @@ typedef struct emu_named_barrier {
     bool all;       /* no count: every living warp */
 } emu_named_barrier;
 
-typedef enum emu_async_kind { EMU_ASYNC_LOAD, EMU_ASYNC_STORE, EMU_ASYNC_BULK_LOAD, EMU_ASYNC_BULK_STORE, EMU_ASYNC_MMA, EMU_ASYNC_COMMIT } emu_async_kind;
+typedef enum emu_async_kind {
+    EMU_ASYNC_LOAD,
+    EMU_ASYNC_STORE,
+    EMU_ASYNC_BULK_LOAD,
+    EMU_ASYNC_BULK_STORE,
+    EMU_ASYNC_MMA,
+    EMU_ASYNC_COMMIT,
+    EMU_ASYNC_BULK_SHARED, /* shared memory to another CTA's */
+    EMU_ASYNC_WRITE,       /* st.async, red.async, a cancel's answer: the payload */
+} emu_async_kind;
 
 /* Work of an asynchronous unit. */
 typedef struct emu_async {
@@ -83,6 +94,7 @@ typedef struct emu_async {
     uint32_t group;
     uint64_t due;
     const emu_op *op;
+    emu_cta *from, *to, *signal; /* who issued it, where it lands, whose mbarrier it signals */
     uint32_t shared, barrier; /* shared-memory addresses; barrier 0: none */
     uint64_t global, bytes;
     kernel_tensormap map;
@@ -93,8 +105,21 @@ typedef struct emu_async {
     uint32_t d, a_tmem;
     bool a_in_tmem, accumulate;
     uint8_t scale;
-    uint32_t disabled[4];
+    bool pair;            /* cta_group::2 */
+    uint8_t half;         /* 1, 2: D is 64 lanes, lower or upper, of a pair's M 128 */
+    uint32_t disabled[8]; /* the second four: of the odd CTA of a pair */
+    uint32_t targets;     /* commit: ranks, 0: signal's alone */
+    uint8_t payload[16];
 } emu_async;
+
+/* What two CTAs do together: tcgen05.alloc and dealloc of .cta_group::2. */
+typedef struct emu_pair {
+    uint32_t meets, granted; /* rounds that this CTA has come to; that are done */
+    bool waiting;            /* a warp of this CTA stands in the round */
+    int32_t warp;
+    uint32_t columns, base;
+    int32_t opcode;
+} emu_pair;
 
 struct emu_cta {
     emu_machine *machine;
@@ -131,6 +156,10 @@ struct emu_cta {
     int32_t region_hint;
     int64_t mmas, bytes_loaded, bytes_stored;
     uint8_t *local;
+    emu_cluster *cluster; /* NULL: its code reaches no other CTA */
+    uint32_t rank, window; /* in its cluster; rank << 24, which its shared addresses carry */
+    bool hold;             /* EMU_STARVE: the starved warpgroup waits for the other CTAs too */
+    emu_pair pair;
 };
 
 struct emu_machine {
@@ -141,6 +170,8 @@ struct emu_machine {
     emu_region *regions; /* launch regions and the module's own */
     int32_t region_count;
     int32_t sms;
+    int32_t cluster[3], cluster_size; /* CTAs */
+    int64_t first, next, count;       /* of those that start together: the first, how many have started, all */
     int64_t max_instructions;
     int32_t entry_registers;
     bool checked;
@@ -273,14 +304,21 @@ void emu_cta_start(emu_cta *cta, int64_t index, emu_report *report);
 void emu_cta_finish(emu_cta *cta); /* adds its counts to its report */
 
 /* schedule.c */
+typedef enum emu_progress { EMU_IDLE, EMU_LANDED, EMU_RAN, EMU_ENDED } emu_progress;
+emu_progress emu_cta_run(emu_cta *cta); /* lands what is due and runs a warp; EMU_ENDED: stopped */
+uint64_t emu_cta_next(const emu_cta *cta); /* when its next unit is done; UINT64_MAX: none is at work */
+bool emu_cta_advance(emu_cta *cta);     /* to then */
+bool emu_cta_settle(emu_cta *cta);
+bool emu_cta_alive(const emu_cta *cta);
 bool emu_cta_land(emu_cta *cta); /* lands what is due, or what comes next; false when no unit is at work */
 bool emu_cta_turn(emu_cta *cta); /* one turn; false when the CTA is at its end */
 
 /* Handlers by opcode, chosen by lower.c. */
 #define EMU_HANDLERS(_)                                                                            \
     _(branch) _(branch_indexed) _(exit) _(trap) _(nothing) _(move) _(pack) _(unpack) _(clock) _(predicate_logic) _(select) _(carry) _(insert) _(test) \
-    _(load) _(store) _(atomic) _(atomic_vector) _(reduce) _(load_param) _(convert_address) _(is_space) _(map_address) \
+    _(load) _(store) _(atomic) _(atomic_vector) _(reduce) _(load_param) _(convert_address) _(is_space) \
     _(ldmatrix) _(stmatrix) _(movmatrix) \
+    _(visit) _(cluster_arrive) _(cluster_wait) _(cluster_rank) _(store_async) _(bulk_shared) _(cancel) _(is_canceled) _(canceled_ctaid) \
     _(barrier_sync) _(barrier_arrive) _(barrier_reduce) _(warp_sync) \
     _(mbarrier_init) _(mbarrier_inval) _(mbarrier_expect) _(mbarrier_complete) _(mbarrier_arrive) _(mbarrier_wait) _(mbarrier_pending) \
     _(fence) _(sleep) _(registers) \

@@ -20,7 +20,7 @@ typedef struct emu_matrix {
 const char *emu_matrix_decode_tcgen05(uint64_t descriptor, emu_matrix *matrix);
 const char *emu_matrix_decode_wgmma(uint64_t descriptor, emu_matrix *matrix);
 
-/* An instruction descriptor of tcgen05.mma kind::f16, decoded. */
+/* An instruction descriptor of tcgen05.mma kind::f16, decoded; m and n of both CTAs together where it is a pair's. */
 typedef struct emu_mma_shape {
     int32_t m, n;
     bool d_f32;
@@ -28,7 +28,7 @@ typedef struct emu_mma_shape {
     bool a_negate, b_negate;
     bool a_transpose, b_transpose; /* true: MN-major */
 } emu_mma_shape;
-const char *emu_mma_shape_decode(uint32_t descriptor, emu_mma_shape *shape);
+const char *emu_mma_shape_decode(uint32_t descriptor, bool pair, emu_mma_shape *shape); /* pair: cta_group::2 */
 
 /* Shared address of the 8-element chunk that starts at (mn, k): K-major chunks run along k (k a multiple of 8), MN-major along mn. */
 uint32_t emu_matrix_chunk(const emu_matrix *matrix, bool transpose, uint32_t mn, uint32_t k);

@@ -1,5 +1,5 @@
 /* Findings: what a program did wrong, said with line, role, barrier and counts. Equal ones at one instruction are counted, not repeated. */
-#include "emu_internal.h"
+#include "emu_cluster.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,6 +48,7 @@ static void fill_lines(const emu_cta *cta, const ptx_instr *at, emu_finding *f) 
 
 emu_step emu_report_finding(emu_cta *cta, const emu_warp *w, int32_t lane, emu_kind kind, emu_severity severity, const ptx_instr *at,
                             const char *format, ...) {
+    if (w != NULL) cta = w->home; /* it may be at work in another CTA's memory */
     emu_report *r = cta->report;
     emu_finding f = {.kind = (int32_t)kind, .severity = (int32_t)severity, .warp = w ? w->index : -1, .lane = lane, .count = 1};
     size_t length = 0;
@@ -75,7 +76,7 @@ emu_step emu_report_finding(emu_cta *cta, const emu_warp *w, int32_t lane, emu_k
 static void describe_mbarrier(emu_cta *cta, emu_warp *w, const emu_op *op, const emu_fragment *f, char *text, size_t bytes) {
     char name[96];
     int lane = emu_first(f->mask);
-    uint32_t address = (uint32_t)(emu_address(w, op, op->a, lane) & ~EMU_WINDOW_MASK);
+    uint32_t address = (uint32_t)(emu_address(w, op, op->a, lane) & ~EMU_WINDOW_MASK) - cta->window;
     emu_mbarrier b;
     emu_shared_name(cta, address, name, sizeof name);
     uint64_t parity = emu_get(w, op->b, op->wide & 4, lane) & 1;
@@ -95,6 +96,9 @@ static void describe_wait(emu_cta *cta, emu_warp *w, const emu_fragment *f, char
         snprintf(text, bytes, "lanes 0x%x wait at `%s` for lanes 0x%x of their warp (aligned divergence)", f->mask, line, w->alive & ~f->mask);
     } else if (op->run == emu_do_mbarrier_wait) {
         describe_mbarrier(cta, w, op, f, text, bytes);
+    } else if (op->run == emu_do_cluster_wait && cta->cluster != NULL) {
+        int32_t missing = emu_cluster_missing(cta->cluster, line, sizeof line);
+        snprintf(text, bytes, "waits at the cluster's barrier for %d threads of the CTAs of rank %s", missing, line);
     } else {
         ptx_print_instr(cta->machine->module->program, cta->code->function, op->source, line, sizeof line);
         snprintf(text, bytes, "waits at `%s`", line);

@@ -2,7 +2,7 @@
  * A launch: checks its arguments, spreads CTAs over host threads (or interleaves the resident ones in one order when they depend on each
  * other through global memory), and joins their reports in grid order so that the result does not depend on the number of threads.
  */
-#include "emu_internal.h"
+#include "emu_cluster.h"
 
 #include <stdlib.h>
 
@@ -31,11 +31,11 @@ static void join_reports(emu_report *to, const emu_report *from) {
     }
 }
 
-/* ---- independent CTAs: each worker keeps one CTA's state and runs blocks of them to their end ---- */
+/* ---- independent CTAs (or clusters): each worker keeps one's state and runs blocks of them to their end ---- */
 
 typedef struct crowd {
     emu_machine *machine;
-    emu_cta **ctas;      /* per worker */
+    emu_cluster **clusters; /* per worker */
     emu_report *reports; /* per item */
     int64_t first, count, per_item;
     bool no_memory;
@@ -48,19 +48,18 @@ static bool interrupted(const emu_machine *m) {
 static void run_item(void *state, int64_t item, int32_t worker) {
     crowd *k = state;
     emu_machine *m = k->machine;
-    if (k->ctas[worker] == NULL) k->ctas[worker] = emu_cta_create(m);
-    emu_cta *c = k->ctas[worker];
+    if (k->clusters[worker] == NULL) k->clusters[worker] = emu_cluster_create(m);
+    emu_cluster *c = k->clusters[worker];
     if (c == NULL) {
         k->no_memory = true;
         return;
     }
     for (int64_t i = item * k->per_item; i < k->count && i < (item + 1) * k->per_item; i++) {
         if (m->stop || interrupted(m)) return;
-        c->slot = (int32_t)(i % m->sms);
-        emu_cta_start(c, k->first + i, &k->reports[item]);
-        while (emu_cta_turn(c))
+        emu_cluster_start(c, k->first + i, (int32_t)(i % m->sms), &k->reports[item]);
+        while (emu_cluster_turn(c))
             if (interrupted(m)) return;
-        emu_cta_finish(c);
+        emu_cluster_finish(c);
         if (k->reports[item].errors > 0) m->stop = 1;
     }
 }
@@ -73,15 +72,15 @@ static fa4_status run_independent(emu_machine *m, int64_t first, int64_t count, 
     crowd k = {.machine = m, .first = first, .count = count, .per_item = (count + items - 1) / items};
     fa4_status status = FA4_OK;
     items = (count + k.per_item - 1) / k.per_item;
-    k.ctas = calloc((size_t)threads, sizeof *k.ctas);
+    k.clusters = calloc((size_t)threads, sizeof *k.clusters);
     k.reports = calloc((size_t)items, sizeof *k.reports);
-    if (k.ctas == NULL || k.reports == NULL) k.no_memory = true;
+    if (k.clusters == NULL || k.reports == NULL) k.no_memory = true;
     else if (workers) status = pool_run(workers, items, l->threads, run_item, &k, l->interrupt, l->progress, err);
     else
         for (int64_t i = 0; i < items && !m->stop; i++) run_item(&k, i, 0);
     for (int64_t i = 0; k.reports != NULL && i < items; i++) join_reports(report, &k.reports[i]);
-    for (int32_t i = 0; k.ctas != NULL && i < threads; i++) emu_cta_destroy(k.ctas[i]);
-    free(k.ctas);
+    for (int32_t i = 0; k.clusters != NULL && i < threads; i++) emu_cluster_destroy(k.clusters[i]);
+    free(k.clusters);
     free(k.reports);
     report->threads = l->threads > 0 && l->threads < threads ? l->threads : threads;
     if (status == FA4_OK && k.no_memory) status = error_set(err, FA4_NO_MEMORY, "out of memory for the emulator's state");
@@ -90,31 +89,30 @@ static fa4_status run_independent(emu_machine *m, int64_t first, int64_t count, 
 
 /* ---- CTAs that see each other: the resident ones take turns, the next starts where one ends ---- */
 
-static fa4_status run_ordered(emu_machine *m, int64_t first, int64_t count, emu_report *report, fa4_error *err) {
-    int32_t resident = count < m->sms ? (int32_t)count : m->sms, alive = 0;
-    int64_t next = 0;
-    emu_cta **ctas = calloc((size_t)resident, sizeof *ctas);
+static fa4_status run_ordered(emu_machine *m, emu_report *report, fa4_error *err) {
+    int32_t resident = m->count < m->sms ? (int32_t)m->count : m->sms, alive = 0;
+    emu_cluster **clusters = calloc((size_t)resident, sizeof *clusters);
     uint64_t random = m->launch->seed + 77;
-    fa4_status status = ctas ? FA4_OK : error_set(err, FA4_NO_MEMORY, "out of memory");
+    fa4_status status = clusters ? FA4_OK : error_set(err, FA4_NO_MEMORY, "out of memory");
     for (int32_t i = 0; i < resident && status == FA4_OK; i++, alive++) {
-        ctas[i] = emu_cta_create(m);
-        if (ctas[i] == NULL) status = error_set(err, FA4_NO_MEMORY, "out of memory for %d resident CTAs", resident);
-        else ctas[i]->slot = i, emu_cta_start(ctas[i], first + next++, report);
+        clusters[i] = emu_cluster_create(m);
+        if (clusters[i] == NULL) status = error_set(err, FA4_NO_MEMORY, "out of memory for %d resident CTAs", resident);
+        else emu_cluster_start(clusters[i], m->first + m->next++, i, report);
     }
     for (int32_t at = 0; alive > 0 && status == FA4_OK && report->errors == 0; at = (at + 1) % resident) {
         if (m->launch->schedule != EMU_ROUND_ROBIN) at = (int32_t)(emu_random_next(&random) % (uint64_t)resident);
         if (interrupted(m)) status = error_set(err, FA4_INTERRUPTED, "interrupted");
-        if (ctas[at]->done || emu_cta_turn(ctas[at])) continue;
-        emu_cta_finish(ctas[at]);
-        if (next < count) {
-            emu_cta_start(ctas[at], first + next++, report);
+        if (clusters[at]->done || emu_cluster_turn(clusters[at])) continue;
+        emu_cluster_finish(clusters[at]);
+        if (m->next < m->count) {
+            emu_cluster_start(clusters[at], m->first + m->next++, at, report);
             continue;
         }
-        ctas[at]->done = true;
+        clusters[at]->done = true;
         alive--;
     }
-    for (int32_t i = 0; ctas != NULL && i < resident; i++) emu_cta_destroy(ctas[i]);
-    free(ctas);
+    for (int32_t i = 0; clusters != NULL && i < resident; i++) emu_cluster_destroy(clusters[i]);
+    free(clusters);
     report->threads = 1;
     return status;
 }
@@ -144,14 +142,45 @@ static fa4_status check_dimensions(const emu_launch *l, const ptx_function *f, f
     return FA4_OK;
 }
 
+/* The launch's cluster, or the entry's own; 1 where neither says more. */
+static fa4_status choose_cluster(emu_machine *m, const emu_launch *l, const ptx_function *f, fa4_error *err) {
+    m->cluster_size = 1;
+    for (int i = 0; i < 3; i++) {
+        int32_t own = f->reqnctapercluster[i], asked = l->cluster[i];
+        if (asked < 0 || asked > EMU_CLUSTER_MAX) return error_set(err, FA4_BAD_ARGUMENT, "cluster[%d]: expected 1..%d, got %d", i, EMU_CLUSTER_MAX, asked);
+        if (own > 0 && asked > 0 && own != asked)
+            return error_set(err, FA4_BAD_ARGUMENT, "cluster[%d]: %s requires %d (.reqnctapercluster), got %d", i, f->name, own, asked);
+        m->cluster[i] = asked > 0 ? asked : own > 0 ? own : 1;
+        if (m->cluster[i] > EMU_CLUSTER_MAX || l->grid[i] % m->cluster[i] != 0)
+            return error_set(err, FA4_BAD_ARGUMENT, "grid[%d]: %d is not a multiple of the cluster's %d CTAs", i, l->grid[i], m->cluster[i]);
+        m->cluster_size *= m->cluster[i];
+    }
+    int32_t most = f->maxclusterrank > 0 && f->maxclusterrank < EMU_CLUSTER_MAX ? f->maxclusterrank : EMU_CLUSTER_MAX;
+    if (m->cluster_size > most) return error_set(err, FA4_BAD_ARGUMENT, "cluster: %d CTAs, at most %d", m->cluster_size, most);
+    if (f->cluster_explicit && l->cluster[0] == 0 && f->reqnctapercluster[0] == 0)
+        return error_set(err, FA4_BAD_ARGUMENT, "cluster: %s requires that the launch gives it (.explicitcluster)", f->name);
+    return FA4_OK;
+}
+
+/* What starts together: clusters where CTAs reach each other, single CTAs elsewhere. */
+static fa4_status count_starts(emu_machine *m, const emu_launch *l, fa4_error *err) {
+    int64_t size = m->code->cluster ? m->cluster_size : 1, total = (int64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    int64_t count = l->cta_count ? l->cta_count : total - l->cta_first;
+    if (l->cta_first % size != 0 || count % size != 0)
+        return error_set(err, FA4_BAD_ARGUMENT, "ctas: %lld from %lld on: expected whole clusters of %lld", (long long)count, (long long)l->cta_first, (long long)size);
+    m->first = l->cta_first / size;
+    m->count = count / size;
+    m->sms = (l->sms ? l->sms : SMS_DEFAULT) / (int32_t)size;
+    if (m->sms < 1) m->sms = 1;
+    return FA4_OK;
+}
+
 static fa4_status check_launch(const emu_launch *l, const ptx_function *f, fa4_error *err) {
     FA4_TRY(check_dimensions(l, f, err));
     if (l->shared_bytes < 0 || (int64_t)f->shared_dynamic + l->shared_bytes > EMU_SHARED_BYTES_MAX)
         return error_set(err, FA4_BAD_ARGUMENT, "shared: %lld dynamic and %u static bytes exceed %d", (long long)l->shared_bytes, f->shared_bytes, EMU_SHARED_BYTES_MAX);
     if (l->param_bytes != (int64_t)f->param_bytes || (l->params == NULL && f->param_bytes > 0))
         return error_set(err, FA4_BAD_ARGUMENT, "params: %s takes %u bytes, got %lld", f->name, f->param_bytes, (long long)l->param_bytes);
-    if (f->reqnctapercluster[0] > 1 || f->reqnctapercluster[1] > 1 || f->reqnctapercluster[2] > 1)
-        return error_set(err, FA4_UNSUPPORTED, "%s needs a cluster of several CTAs, which is not modelled", f->name);
     if (l->schedule < EMU_ROUND_ROBIN || l->schedule > EMU_STARVE) return error_set(err, FA4_BAD_ARGUMENT, "schedule: unknown number %d", l->schedule);
     if (l->sms < 0 || l->sms > 1024) return error_set(err, FA4_BAD_ARGUMENT, "sms: expected 0..1024, got %d", l->sms);
     return FA4_OK;
@@ -184,7 +213,8 @@ fa4_status emu_machine_open(emu_machine *m, const emu_module *module, const emu_
     FA4_TRY(ptx_program_entry(module->program, launch->entry, &f, err));
     FA4_TRY(check_launch(launch, f, err));
     m->code = &module->codes[f - module->program->functions];
-    m->sms = launch->sms ? launch->sms : SMS_DEFAULT;
+    FA4_TRY(choose_cluster(m, launch, f, err));
+    FA4_TRY(count_starts(m, launch, err));
     m->max_instructions = launch->max_instructions > 0 ? launch->max_instructions : 1ll << 33;
     m->entry_registers = registers_at_entry(launch, f);
     m->region_count = launch->region_count + 1;
@@ -199,10 +229,7 @@ fa4_status emu_run(const emu_module *module, const emu_launch *launch, emu_repor
     emu_machine m;
     memset(report, 0, sizeof *report);
     FA4_TRY(emu_machine_open(&m, module, launch, err));
-    int64_t total = (int64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-    int64_t count = launch->cta_count ? launch->cta_count : total - launch->cta_first;
-    fa4_status status = m.code->ordered ? run_ordered(&m, launch->cta_first, count, report, err)
-                                        : run_independent(&m, launch->cta_first, count, report, err);
+    fa4_status status = m.code->ordered ? run_ordered(&m, report, err) : run_independent(&m, m.first, m.count, report, err);
     free(m.regions);
     if (status == FA4_OK && interrupted(&m)) status = error_set(err, FA4_INTERRUPTED, "interrupted");
     return status == FA4_OK ? first_error(report, err) : status;

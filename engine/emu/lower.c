@@ -42,12 +42,40 @@ static bool grow_constants(lowering *l, uint32_t planes) {
     return true;
 }
 
+static bool is_window(const emu_code *code, uint32_t plane) {
+    for (uint32_t i = 0; i < code->window_count; i++)
+        if (code->windows[i] == plane) return true;
+    return false;
+}
+
+/* An address in shared memory as a constant of its own, which each CTA of a cluster completes with its rank. */
+static emu_slot window_constant(lowering *l, uint64_t value) {
+    emu_code *code = l->code;
+    for (uint32_t i = 0; i < code->window_count; i++)
+        if (code->constants[code->windows[i]].lane[0] == (uint32_t)value) return code->windows[i] | EMU_CONSTANT;
+    uint32_t *grown = realloc(code->windows, (code->window_count + 1u) * sizeof *grown);
+    if (grown == NULL) l->no_memory = true;
+    if (grown == NULL || !grow_constants(l, 2)) return EMU_CONSTANT;
+    code->windows = grown;
+    uint32_t at = code->constant_count;
+    for (int i = 0; i < EMU_LANES; i++) code->constants[at].lane[i] = (uint32_t)value, code->constants[at + 1].lane[i] = 0;
+    code->constant_count += 2;
+    code->windows[code->window_count++] = at;
+    return at | EMU_CONSTANT;
+}
+
+static bool in_window(const lowering *l, uint32_t symbol) {
+    int space = l->module->program->symbols[symbol].space;
+    return l->code->cluster && (space == PTX_SPACE_SHARED || space == PTX_SPACE_SHARED_CTA || space == PTX_SPACE_SHARED_CLUSTER);
+}
+
 emu_slot emu_lower_constant(lowering *l, uint64_t value, bool wide) {
     emu_code *code = l->code;
     uint32_t low = (uint32_t)value, high = (uint32_t)(value >> 32);
     uint32_t from = code->constant_count > 64 ? code->constant_count - 64 : 0; /* a short look back finds most repeats */
     for (uint32_t i = from; i + wide < code->constant_count; i++)
-        if (code->constants[i].lane[0] == low && (!wide || code->constants[i + 1].lane[0] == high)) return i | EMU_CONSTANT;
+        if (code->constants[i].lane[0] == low && (!wide || code->constants[i + 1].lane[0] == high) && !is_window(code, i) && !is_window(code, i + wide))
+            return i | EMU_CONSTANT;
     if (!grow_constants(l, wide ? 2 : 1)) return EMU_CONSTANT;
     uint32_t at = code->constant_count;
     for (int i = 0; i < EMU_LANES; i++) {
@@ -87,7 +115,9 @@ emu_slot emu_lower_slot(lowering *l, const ptx_operand *o, bool want_wide, bool 
     case PTX_SINK: return EMU_SINK_SLOT;
     case PTX_IMMEDIATE: return emu_lower_constant(l, (uint64_t)o->u.value, want_wide);
     case PTX_SPECIAL: return special_slot(l, o->index);
-    case PTX_SYMBOL: return emu_lower_constant(l, symbol_address(l, o->index) + (uint64_t)o->u.value, want_wide);
+    case PTX_SYMBOL:
+        if (in_window(l, o->index)) return window_constant(l, symbol_address(l, o->index) + (uint64_t)o->u.value);
+        return emu_lower_constant(l, symbol_address(l, o->index) + (uint64_t)o->u.value, want_wide);
     default: l->reason = "an operand of this kind is not expected here"; return EMU_SINK_SLOT;
     }
 }
@@ -116,7 +146,10 @@ bool emu_lower_place(lowering *l, const ptx_operand *o, emu_place *place) {
         return false;
     }
     place->offset = o->u.value;
-    if (o->sub == PTX_BASE_SYMBOL) {
+    if (o->sub == PTX_BASE_SYMBOL && in_window(l, o->index)) {
+        place->slot = window_constant(l, symbol_address(l, o->index));
+        place->wide = 0;
+    } else if (o->sub == PTX_BASE_SYMBOL) {
         place->offset += (int64_t)symbol_address(l, o->index);
     } else if (o->sub == PTX_BASE_REGISTER) {
         place->slot = l->code->slot_of[o->reg_class][o->index];
@@ -308,13 +341,15 @@ static void lower_instr(lowering *l, uint32_t i) {
     *op = (emu_op){.guard = -1, .source = instr, .class_id = class_of(instr), .b = EMU_NO_SLOT, .c = EMU_NO_SLOT, .e = EMU_NO_SLOT};
     if (instr->guard >= 0) op->guard = instr->guard + 3, op->guard_flip = instr->guard_negated ? ~0u : 0;
     l->reason = NULL;
-    bool accepted = emu_lower_memory(l, instr, op, &mine);
+    bool accepted = emu_lower_cluster(l, instr, op, &mine);
+    if (!mine) accepted = emu_lower_memory(l, instr, op, &mine);
     if (!mine) accepted = emu_lower_unit(l, instr, op, &mine);
     if (!mine) accepted = lower_arithmetic(l, instr, op);
     if (!accepted || l->reason != NULL || op->run == NULL) {
         refuse(l, instr);
         return;
     }
+    emu_lower_visit(l, op);
     emu_handler fast = l->module->alu->select(op);
     if (fast != NULL) op->run = fast;
 }
@@ -397,6 +432,7 @@ fa4_status emu_lower(emu_module *module, const ptx_function *function, emu_code 
     code->op_count = function->instr_count + 1;
     code->ops = aligned_alloc(64, code->op_count * sizeof *code->ops);
     code->predicate_count = function->reg_count[PTX_CLASS_PRED] + 3;
+    for (uint32_t i = 0; i < function->instr_count; i++) code->cluster |= function->instrs[i].form->cluster != 0;
     emu_flow flow;
     if (!emu_flow_create(&flow, function) || code->ops == NULL || !place_registers(l, &flow)) {
         status = error_set(err, FA4_NO_MEMORY, "out of memory");
@@ -418,5 +454,6 @@ void emu_code_destroy(emu_code *code) {
     free(code->blocks);
     free(code->constants);
     free(code->unwritten);
+    free(code->windows);
     free(code->ops);
 }

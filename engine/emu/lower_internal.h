@@ -29,8 +29,10 @@ bool emu_lower_place(lowering *l, const ptx_operand *operand, emu_place *place);
 /* A register vector, or one register, as a list of slots. */
 const emu_slot *emu_lower_list(lowering *l, const ptx_operand *operand, bool want_wide, uint8_t *count, bool *wide);
 emu_more *emu_lower_more(lowering *l, emu_op *op);
-/* lower_memory.c, lower_units.c: each true when the opcode is theirs and was accepted; l->reason when refused. */
+/* lower_memory.c, lower_units.c, lower_cluster.c: each true when the opcode is theirs and was accepted; l->reason when refused. */
 bool emu_lower_memory(lowering *l, const ptx_instr *instr, emu_op *op, bool *mine);
 bool emu_lower_unit(lowering *l, const ptx_instr *instr, emu_op *op, bool *mine);
+bool emu_lower_cluster(lowering *l, const ptx_instr *instr, emu_op *op, bool *mine);
+void emu_lower_visit(lowering *l, emu_op *op); /* lets an access follow its address into other CTAs */
 
 #endif

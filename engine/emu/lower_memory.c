@@ -157,10 +157,12 @@ static bool lower_bulk(lowering *l, const ptx_instr *instr, emu_op *op) {
     op->extra = f->completion == PTX_BULK_GROUP;
     op->b = emu_lower_slot(l, &instr->operands[2], false, &wide);
     bool to_global = f->spaces[0] == PTX_SPACE_GLOBAL, from_global = f->space_count > 1 && f->spaces[1] == PTX_SPACE_GLOBAL;
-    if (to_global == from_global || to_global != (op->extra == 1)) {
-        l->reason = "bulk copies between shared memories";
+    if (!to_global && !from_global && f->spaces[0] == PTX_SPACE_SHARED_CLUSTER) op->run = emu_do_bulk_shared;
+    else if (to_global == from_global || to_global != (op->extra == 1)) {
+        l->reason = "a bulk copy in this direction";
         return false;
     }
+    if (f->multicast) op->e = emu_lower_slot(l, &instr->operands[4], false, &wide);
     if (f->operation) l->code->ordered = true;
     if (!place_and_space(l, instr, 0, &more->places[0], 0) || !place_and_space(l, instr, 1, &more->places[1], 1)) return false;
     return op->extra == 1 || place_and_space(l, instr, 3, &more->places[2], 0);
@@ -188,6 +190,7 @@ static bool lower_bulk_tensor(lowering *l, const ptx_instr *instr, emu_op *op) {
         return false;
     }
     if (!place_and_space(l, instr, store ? 1 : 0, &more->places[0], store ? 1 : 0)) return false;
+    if (f->multicast) op->e = emu_lower_slot(l, &instr->operands[3], false, &wide);
     return store || place_and_space(l, instr, 2, &more->places[2], 0);
 }
 
@@ -242,10 +245,6 @@ static bool lower_copy(lowering *l, const ptx_instr *instr, emu_op *op, bool *mi
 bool emu_lower_memory(lowering *l, const ptx_instr *instr, emu_op *op, bool *mine) {
     const ptx_form *f = instr->form;
     *mine = true;
-    if (f->cluster) {
-        l->reason = "needs a cluster of several CTAs, which is not modelled";
-        return false;
-    }
     switch (f->opcode) {
     case PTX_OP_LD: case PTX_OP_LDU: return lower_load(l, instr, op);
     case PTX_OP_ST: return lower_store(l, instr, op);

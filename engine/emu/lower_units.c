@@ -219,7 +219,7 @@ static bool lower_tensor_mma(lowering *l, const ptx_instr *instr, emu_op *op) {
     more->slots[2] = emu_lower_slot(l, &o[3], false, &wide);
     if (o[at].kind == PTX_VECTOR) {
         op->list = emu_lower_list(l, &o[at], false, &op->count, &wide);
-        if (op->count != 4) l->reason = "a lane mask has four words";
+        if (op->count != 4 * instr->form->cta_group) l->reason = "a lane mask has four words for each CTA";
         at++;
     }
     if (at >= n || !emu_lower_predicate(l, &o[at++], &op->s)) return false;
@@ -246,6 +246,10 @@ static bool lower_tensor(lowering *l, const ptx_instr *instr, emu_op *op, bool *
     const ptx_operand *o = instr->operands;
     bool wide;
     l->code->tensor |= f->opcode >= PTX_OP_TCGEN05_ALLOC && f->opcode <= PTX_OP_TCGEN05_FENCE_AFTER;
+    if (f->opcode >= PTX_OP_TCGEN05_ALLOC && f->opcode <= PTX_OP_TCGEN05_FENCE_AFTER && f->cta_group != 0) {
+        if (l->code->cta_group != 0 && l->code->cta_group != f->cta_group) l->reason = "a kernel has either .cta_group::1 or .cta_group::2";
+        l->code->cta_group = f->cta_group;
+    }
     switch (f->opcode) {
     case PTX_OP_TCGEN05_ALLOC:
         op->run = emu_do_tensor_alloc;
@@ -262,7 +266,10 @@ static bool lower_tensor(lowering *l, const ptx_instr *instr, emu_op *op, bool *
     case PTX_OP_TCGEN05_WAIT_LD: op->run = emu_do_tensor_wait_load; return true;
     case PTX_OP_TCGEN05_WAIT_ST: op->run = emu_do_tensor_wait_store; return true;
     case PTX_OP_TCGEN05_MMA: return lower_tensor_mma(l, instr, op);
-    case PTX_OP_TCGEN05_COMMIT: op->run = emu_do_tensor_commit; return first_place(l, &o[0], op, f);
+    case PTX_OP_TCGEN05_COMMIT:
+        op->run = emu_do_tensor_commit;
+        if (f->multicast) op->e = emu_lower_slot(l, &o[1], false, &wide);
+        return first_place(l, &o[0], op, f);
     case PTX_OP_TCGEN05_FENCE_BEFORE: case PTX_OP_TCGEN05_FENCE_AFTER: op->run = emu_do_tensor_fence; return true;
     default: *mine = false; return false;
     }

@@ -80,6 +80,7 @@ static bool is_shared_space(int space) {
 bool emu_shared_address(emu_warp *w, const emu_op *op, uint64_t address, uint32_t bytes, uint32_t align, int lane, uint32_t *out) {
     char name[96];
     if ((address & EMU_WINDOW_MASK) == EMU_WINDOW_SHARED) address &= ~EMU_WINDOW_MASK;
+    address -= w->cta->window;
     if (address > 0xffffffffu || !emu_shared_inside(w->cta, (uint32_t)address, bytes)) {
         emu_fault(w, lane, EMU_OUT_OF_BOUNDS, op, "shared address 0x%" PRIx64 " (%u bytes) is outside 0x%x..0x%x", address, bytes,
                   EMU_SHARED_BASE, w->cta->shared_end);

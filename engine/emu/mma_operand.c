@@ -44,7 +44,7 @@ const char *emu_matrix_decode_wgmma(uint64_t descriptor, emu_matrix *matrix) {
     return NULL;
 }
 
-const char *emu_mma_shape_decode(uint32_t d, emu_mma_shape *shape) {
+const char *emu_mma_shape_decode(uint32_t d, bool pair, emu_mma_shape *shape) {
     if (field(d, 0, 4) != 0) return "sparsity or saturation bits are set";
     if (field(d, 4, 2) > 1) return "D format is neither f16 nor f32";
     if (field(d, 6, 1) != 0 || field(d, 23, 1) != 0 || field(d, 29, 1) != 0) return "a reserved bit (6, 23 or 29) is set";
@@ -62,8 +62,10 @@ const char *emu_mma_shape_decode(uint32_t d, emu_mma_shape *shape) {
     shape->m = (int32_t)field(d, 24, 5) * 16;
     if (shape->a_bf16 != shape->b_bf16) return "A and B formats differ";
     if (!shape->d_f32 && shape->a_bf16) return "bf16 inputs need an f32 D";
-    if (shape->m != 64 && shape->m != 128) return "M is neither 64 nor 128 (256 needs a CTA pair)";
+    if (pair && shape->m != 128 && shape->m != 256) return "M of a CTA pair is neither 128 nor 256";
+    if (!pair && shape->m != 64 && shape->m != 128) return "M is neither 64 nor 128 (256 needs a CTA pair)";
     if (shape->n < 8 || shape->n > 256) return "N is not in 8..256";
+    if (pair && shape->n % 16 != 0) return "N of a CTA pair is not a multiple of 16";
     if (shape->m == 128 && shape->n % 16 != 0) return "N is not a multiple of 16 for M 128";
     return NULL;
 }

@@ -32,6 +32,7 @@ typedef struct emu_plane {
 typedef struct emu_op emu_op;
 typedef struct emu_warp emu_warp;
 typedef struct emu_cta emu_cta;
+typedef struct emu_cluster emu_cluster;
 typedef struct emu_machine emu_machine;
 
 /* What an instruction's handler tells the warp's loop. */
@@ -73,6 +74,7 @@ typedef struct emu_more {
     uint32_t slot_wide; /* bit i: slots[i] has two planes */
     const emu_slot *list2; /* a second register vector */
     uint32_t count2;
+    emu_handler base; /* what emu_do_visit runs in the CTA that an address names */
 } emu_more;
 
 /* One decoded instruction; its index is the PTX instruction's. What every step touches comes first. */
@@ -114,6 +116,10 @@ typedef struct emu_code {
     uint32_t block_count;
     bool ordered; /* CTAs depend on each other through global memory */
     bool tensor, wgmma; /* uses tcgen05, wgmma */
+    bool cluster;       /* reaches other CTAs: its shared addresses carry the CTA's rank */
+    int32_t cta_group;  /* of its tcgen05 instructions, 0: none */
+    uint32_t *windows;  /* constants that are addresses in shared memory, when it does */
+    uint32_t window_count;
     uint64_t *unwritten; /* the set of those registers, numbered as flow.c does */
     bool may_be_unwritten; /* some register is read unwritten on some path */
     uint32_t *slot_of[PTX_CLASS_COUNT]; /* register -> slot, for looking inside */

@@ -34,12 +34,17 @@ static int32_t deliver(emu_cta *cta) {
     return landed;
 }
 
-/* Nothing can run: time passes until the next unit is done. False when none is at work. */
-static bool advance(emu_cta *cta) {
+uint64_t emu_cta_next(const emu_cta *cta) {
     uint64_t next = UINT64_MAX;
     for (int32_t i = 0; i < cta->copy_count; i++)
         if (cta->copies[i].due < next) next = cta->copies[i].due;
     if (cta->pipe_count > 0 && cta->pipe[cta->pipe_first].due < next) next = cta->pipe[cta->pipe_first].due;
+    return next;
+}
+
+/* Nothing can run: time passes until the next unit is done. False when none is at work. */
+bool emu_cta_advance(emu_cta *cta) {
+    uint64_t next = emu_cta_next(cta), before = cta->time;
     if (next == UINT64_MAX) return false;
     if (next >= NEVER / 2) { /* a starved unit: land just one thing, whatever its time */
         if (cta->pipe_count > 0 && cta->starved == -1 - EMU_UNIT_TENSOR) emu_pipe_deliver(cta);
@@ -48,12 +53,13 @@ static bool advance(emu_cta *cta) {
         return true;
     }
     cta->time = next > cta->time ? next : cta->time;
+    cta->idle_time += cta->time - before;
     deliver(cta);
     return true;
 }
 
 /* Transfers held back until their wait, of warps that are blocked elsewhere, land too when nothing else can happen. */
-static bool settle_transfers(emu_cta *cta) {
+bool emu_cta_settle(emu_cta *cta) {
     bool any = false;
     for (int32_t i = 0; i < cta->warp_count; i++) {
         any |= cta->warps[i].load_count + cta->warps[i].store_count > 0;
@@ -72,7 +78,7 @@ static bool run_some(emu_cta *cta) {
     int32_t n = cta->warp_count, first = cta->turn;
     bool starve = cta->machine->launch->schedule == EMU_STARVE && cta->starved >= 0;
     if (cta->machine->launch->schedule != EMU_ROUND_ROBIN) first = (int32_t)(emu_random_next(&cta->random) % (uint64_t)n);
-    for (int pass = 0; pass < (starve ? 2 : 1); pass++)
+    for (int pass = 0; pass < (starve && !cta->hold ? 2 : 1); pass++)
         for (int32_t i = 0; i < n; i++) {
             emu_warp *w = &cta->warps[(first + i) % n];
             if (w->alive == 0 || (starve && (w->index / 4 == cta->starved) != (pass == 1))) continue;
@@ -84,35 +90,33 @@ static bool run_some(emu_cta *cta) {
     return false;
 }
 
-static bool any_alive(const emu_cta *cta) {
+bool emu_cta_alive(const emu_cta *cta) {
     for (int32_t i = 0; i < cta->warp_count; i++)
         if (cta->warps[i].alive != 0) return true;
     return false;
 }
 
 bool emu_cta_land(emu_cta *cta) {
-    return deliver(cta) > 0 || advance(cta) || settle_transfers(cta);
+    return deliver(cta) > 0 || emu_cta_advance(cta) || emu_cta_settle(cta);
+}
+
+emu_progress emu_cta_run(emu_cta *cta) {
+    if (cta->stopped) return EMU_ENDED;
+    int32_t landed = deliver(cta);
+    bool ran = run_some(cta);
+    if (ran && cta->time - cta->idle_time > (uint64_t)cta->machine->max_instructions)
+        emu_report_finding(cta, NULL, -1, EMU_LIMIT, EMU_ERROR, NULL, "the CTA has executed %lld warp instructions without end (limit max_instructions)",
+                           (long long)cta->machine->max_instructions);
+    if (cta->stopped) return EMU_ENDED;
+    return ran ? EMU_RAN : landed > 0 ? EMU_LANDED : EMU_IDLE;
 }
 
 bool emu_cta_turn(emu_cta *cta) {
-    if (cta->stopped) return false;
-    deliver(cta);
-    if (run_some(cta)) {
-        if (cta->time - cta->idle_time > (uint64_t)cta->machine->max_instructions) {
-            emu_report_finding(cta, NULL, -1, EMU_LIMIT, EMU_ERROR, NULL, "the CTA has executed %lld warp instructions without end (limit max_instructions)",
-                               (long long)cta->machine->max_instructions);
-            return false;
-        }
-        return !cta->stopped;
-    }
-    if (cta->stopped) return false;
-    uint64_t before = cta->time;
-    if (advance(cta)) {
-        cta->idle_time += cta->time - before;
-        return !cta->stopped;
-    }
-    if (!any_alive(cta)) return false;
-    if (settle_transfers(cta)) {
+    emu_progress progress = emu_cta_run(cta);
+    if (progress == EMU_RAN || progress == EMU_ENDED) return progress == EMU_RAN;
+    if (emu_cta_advance(cta)) return !cta->stopped;
+    if (!emu_cta_alive(cta)) return false;
+    if (emu_cta_settle(cta)) {
         cta->changes++;
         return true;
     }

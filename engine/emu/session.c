@@ -1,6 +1,6 @@
 /* Stepping one CTA by hand. A step is one warp instruction; asynchronous work lands when it is due or when nothing else can go on. */
 #include "emu/emu_session.h"
-#include "emu_internal.h"
+#include "emu_cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 struct emu_session {
     emu_launch launch;
     emu_machine machine;
+    emu_cluster *cluster; /* runs along where its CTAs reach each other */
     emu_cta *cta;
     emu_report report;
     int32_t turn;
@@ -24,9 +25,10 @@ fa4_status emu_session_open(const emu_module *module, const emu_launch *launch, 
     if (status == FA4_OK && (cta < 0 || cta >= total))
         status = error_set(err, FA4_BAD_ARGUMENT, "cta: expected 0..%lld, got %lld", (long long)total - 1, (long long)cta);
     if (status == FA4_OK) {
-        s->cta = emu_cta_create(&s->machine);
-        if (s->cta == NULL) status = error_set(err, FA4_NO_MEMORY, "out of memory");
-        else emu_cta_start(s->cta, cta, &s->report);
+        s->machine.next = s->machine.count; /* nothing else starts: no launch can be cancelled */
+        s->cluster = emu_cluster_create(&s->machine);
+        if (s->cluster == NULL) status = error_set(err, FA4_NO_MEMORY, "out of memory");
+        else s->cta = emu_cluster_find(s->cluster, cta, &s->report);
     }
     if (status != FA4_OK) emu_session_close(s);
     else *session = s;
@@ -35,15 +37,9 @@ fa4_status emu_session_open(const emu_module *module, const emu_launch *launch, 
 
 void emu_session_close(emu_session *s) {
     if (s == NULL) return;
-    emu_cta_destroy(s->cta);
+    emu_cluster_destroy(s->cluster);
     free(s->machine.regions);
     free(s);
-}
-
-static bool any_alive(const emu_cta *c) {
-    for (int32_t i = 0; i < c->warp_count; i++)
-        if (c->warps[i].alive != 0) return true;
-    return false;
 }
 
 static bool at_breakpoint(const emu_warp *w, const int32_t *breakpoints, int32_t count) {
@@ -71,19 +67,18 @@ emu_stop emu_session_step(emu_session *s, int32_t warp, int64_t steps, const int
     emu_cta *c = s->cta;
     for (int64_t i = 0; i < steps && !(interrupt && *interrupt); i++) {
         if (c->stopped) return EMU_STOPPED_FINDING;
-        if (!any_alive(c)) return EMU_STOPPED_END;
+        if (!emu_cta_alive(c)) return EMU_STOPPED_END;
         int32_t at = step_once(s, warp);
         if (c->stopped) return EMU_STOPPED_FINDING;
         if (at >= 0) {
             if (at_breakpoint(&c->warps[at], breakpoints, count)) return EMU_STOPPED_BREAKPOINT;
             continue;
         }
-        if (!any_alive(c)) return EMU_STOPPED_END;
-        if (!emu_cta_land(c)) {
-            if (warp >= 0) return EMU_STOPPED_WAITING;
-            emu_deadlock(c);
-            return EMU_STOPPED_FINDING;
-        }
+        if (!emu_cta_alive(c)) return EMU_STOPPED_END;
+        if (emu_cluster_help(s->cluster, c) || emu_cta_land(c) || emu_cluster_land(s->cluster, c)) continue;
+        if (warp >= 0) return EMU_STOPPED_WAITING;
+        emu_cluster_deadlock(s->cluster);
+        return EMU_STOPPED_FINDING;
     }
     return EMU_STOPPED_STEPS;
 }

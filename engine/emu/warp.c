@@ -3,7 +3,7 @@
  * runnable counter runs first, and fragments that meet at one instruction merge. A blocked fragment does not hold the others back, and a
  * fragment that has used up its quantum lets another have the next turn, so a spinning lane cannot starve its warp.
  */
-#include "emu_internal.h"
+#include "emu_cluster.h"
 
 void emu_warp_start(emu_warp *w, uint32_t lanes) {
     w->alive = lanes;
@@ -221,6 +221,7 @@ emu_step emu_do_exit(emu_warp *w, const emu_op *op, uint32_t mask) {
     else remove_fragment(w, w->current);
     unpark(w);
     if (w->alive == 0) emu_named_recheck(w->cta);
+    if (w->cta->cluster != NULL) emu_cluster_recheck(w->cta->cluster);
     return EMU_JUMP;
 }
 
