@@ -3,7 +3,7 @@
  * in other CTAs; and cluster launch control (ISA 9.7.13.4, 9.7.9.22 to 25, 9.7.13.16). One host thread runs a whole cluster, so nothing here
  * is locked. A program that reaches no other CTA takes the plain path of schedule.c, alone.
  */
-#include "emu_cluster.h"
+#include "cluster_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

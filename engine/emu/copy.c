@@ -2,7 +2,7 @@
  * The copy unit (ISA 9.7.9.25 to 27): bulk and bulk tensor copies both ways, cp.async, and bulk groups. A copy waits in the CTA's list until
  * the scheduler delivers it; it moves its bytes then, and signals its mbarrier. Tile mode, interleave none, element strides 1.
  */
-#include "emu_cluster.h"
+#include "cluster_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

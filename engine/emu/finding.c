@@ -1,5 +1,5 @@
 /* Findings: what a program did wrong, said with line, role, barrier and counts. Equal ones at one instruction are counted, not repeated. */
-#include "emu_cluster.h"
+#include "cluster_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

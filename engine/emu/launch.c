@@ -2,7 +2,7 @@
  * A launch: checks its arguments, spreads CTAs over host threads (or interleaves the resident ones in one order when they depend on each
  * other through global memory), and joins their reports in grid order so that the result does not depend on the number of threads.
  */
-#include "emu_cluster.h"
+#include "cluster_internal.h"
 
 #include <stdlib.h>
 

@@ -100,6 +100,42 @@ struct emu_op {
     emu_slot e;
 } __attribute__((aligned(64)));
 
+typedef enum emu_async_kind {
+    EMU_ASYNC_LOAD,
+    EMU_ASYNC_STORE,
+    EMU_ASYNC_BULK_LOAD,
+    EMU_ASYNC_BULK_STORE,
+    EMU_ASYNC_MMA,
+    EMU_ASYNC_COMMIT,
+    EMU_ASYNC_BULK_SHARED, /* shared memory to another CTA's */
+    EMU_ASYNC_WRITE,       /* st.async, red.async, a cancel's answer: the payload */
+} emu_async_kind;
+
+/* Work of an asynchronous unit. */
+typedef struct emu_async {
+    int32_t kind;
+    int32_t warp, lane;
+    uint32_t group;
+    uint64_t due;
+    const emu_op *op;
+    emu_cta *from, *to, *signal; /* who issued it, where it lands, whose mbarrier it signals */
+    uint32_t shared, barrier; /* shared-memory addresses; barrier 0: none */
+    uint64_t global, bytes;
+    kernel_tensormap map;
+    int32_t coordinates[5];
+    /* mma */
+    emu_mma_shape shape;
+    emu_matrix a, b;
+    uint32_t d, a_tmem;
+    bool a_in_tmem, accumulate;
+    uint8_t scale;
+    bool pair;            /* cta_group::2 */
+    uint8_t half;         /* 1, 2: D is 64 lanes, lower or upper, of a pair's M 128 */
+    uint32_t disabled[8]; /* the second four: of the odd CTA of a pair */
+    uint32_t targets;     /* commit: ranks, 0: signal's alone */
+    uint8_t payload[16];
+} emu_async;
+
 /* An entry made ready. */
 typedef struct emu_code {
     const ptx_function *function;
@@ -140,5 +176,24 @@ typedef struct emu_alu_kit {
     emu_handler (*select)(const emu_op *op);
 } emu_alu_kit;
 extern const emu_alu_kit emu_alu_portable, emu_alu_avx2, emu_alu_avx512;
+
+/* Handlers by opcode, chosen by lower.c. */
+#define EMU_HANDLERS(_)                                                                            \
+    _(branch) _(branch_indexed) _(exit) _(trap) _(nothing) _(move) _(pack) _(unpack) _(clock) _(predicate_logic) _(select) _(carry) _(insert) _(test) \
+    _(load) _(store) _(atomic) _(atomic_vector) _(reduce) _(load_param) _(convert_address) _(is_space) \
+    _(ldmatrix) _(stmatrix) _(movmatrix) \
+    _(visit) _(cluster_arrive) _(cluster_wait) _(cluster_rank) _(store_async) _(bulk_shared) _(cancel) _(is_canceled) _(canceled_ctaid) \
+    _(barrier_sync) _(barrier_arrive) _(barrier_reduce) _(warp_sync) \
+    _(mbarrier_init) _(mbarrier_inval) _(mbarrier_expect) _(mbarrier_complete) _(mbarrier_arrive) _(mbarrier_wait) _(mbarrier_pending) \
+    _(fence) _(sleep) _(registers) \
+    _(shuffle) _(vote) _(match) _(redux) _(activemask) _(elect) \
+    _(copy_async) _(copy_async_commit) _(copy_async_wait) _(copy_async_arrive) \
+    _(bulk) _(bulk_tensor) _(bulk_commit) _(bulk_wait) _(prefetch_map) \
+    _(tensor_alloc) _(tensor_dealloc) _(tensor_relinquish) _(tensor_load) _(tensor_store) _(tensor_wait_load) _(tensor_wait_store) \
+    _(tensor_mma) _(tensor_commit) _(tensor_fence) \
+    _(wgmma_fence) _(wgmma_commit) _(wgmma_wait) _(wgmma_mma)
+#define EMU_DECLARE(name) emu_step emu_do_##name(emu_warp *warp, const emu_op *op, uint32_t mask);
+EMU_HANDLERS(EMU_DECLARE)
+#undef EMU_DECLARE
 
 #endif

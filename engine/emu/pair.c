@@ -5,7 +5,7 @@
  *     M 256: CTA h has rows 128 h .. + 127 of D, as an mma of M 128 alone would
  *     M 128: CTA h has rows  64 h .. +  63 of D, columns 0 .. N/2 - 1 in lanes 0 .. 63, the others in lanes 64 .. 127 of the same columns
  */
-#include "emu_cluster.h"
+#include "cluster_internal.h"
 
 emu_cta *emu_pair_peer(const emu_cta *cta) {
     return emu_cluster_cta(cta->cluster, (int32_t)(cta->rank ^ 1));

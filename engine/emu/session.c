@@ -1,6 +1,6 @@
 /* Stepping one CTA by hand. A step is one warp instruction; asynchronous work lands when it is due or when nothing else can go on. */
 #include "emu/emu_session.h"
-#include "emu_cluster.h"
+#include "cluster_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

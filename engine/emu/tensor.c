@@ -3,7 +3,7 @@
  * executes mma and commit; ld and st take effect when the scheduler says so, no later than their wait. Warp w reaches lanes
  * 32 * (w % 4) .. + 31, whatever the address' lane field says, as shipping kernels rely on.
  */
-#include "emu_cluster.h"
+#include "cluster_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

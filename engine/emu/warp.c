@@ -3,7 +3,7 @@
  * runnable counter runs first, and fragments that meet at one instruction merge. A blocked fragment does not hold the others back, and a
  * fragment that has used up its quantum lets another have the next turn, so a spinning lane cannot starve its warp.
  */
-#include "emu_cluster.h"
+#include "cluster_internal.h"
 
 void emu_warp_start(emu_warp *w, uint32_t lanes) {
     w->alive = lanes;

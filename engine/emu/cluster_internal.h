@@ -2,8 +2,8 @@
  * Clusters: CTAs that start together on one host thread and reach each other's shared memory, and the pairs in them that share a tensor
  * pipe's work. A shared address carries the rank of its CTA in bits 24 up, as on the device: clearing bit 24 names the even CTA of a pair.
  */
-#ifndef FA4_EMU_CLUSTER_H
-#define FA4_EMU_CLUSTER_H
+#ifndef FA4_EMU_CLUSTER_INTERNAL_H
+#define FA4_EMU_CLUSTER_INTERNAL_H
 
 #include "emu_internal.h"
 
