@@ -140,6 +140,9 @@ HOST(fma_ftz, volatile float x = f(z(a)), y = f(z(b)), w = f(z(c)); volatile flo
 HOST(div_f32, volatile float x = f(a), y = f(b); volatile float r = x / y; return fb(r);)
 HOST(rcp_f32, volatile float x = f(a); volatile float r = 1.0f / x; return fb(r);)
 HOST(sqrt_f32, volatile float x = f(a); volatile float r = sqrtf(x); return fb(r);)
+HOST(fma_sat, float r = fmaf(f(a), f(b), f(c)); return fb(r > 0 ? (r < 1 ? r : 1) : 0);)
+HOST(mul_sat_ftz, volatile float x = f(z(a)), y = f(z(b)); volatile float r = x * y; return !(r > 0) ? 0 : r > 1 ? 0x3f800000 : zt(r, (double)x * y);)
+HOST(sub_sat, float r = f(a) - f(b); return fb(r > 0 ? (r < 1 ? r : 1) : 0);)
 HOST(add_sat, float r = f(a) + f(b); return fb(r > 0 ? (r < 1 ? r : 1) : 0);)
 HOST(add_f64, FIRST_NAN(a, b, 0) volatile double x = d(a), y = d(b); volatile double r = x + y; DEFAULT_NAN(r))
 HOST(mul_f64, FIRST_NAN(a, b, 0) volatile double x = d(a), y = d(b); volatile double r = x * y; DEFAULT_NAN(r))
@@ -163,6 +166,7 @@ HOST(max_nan, return f(a) != f(a) || f(b) != f(b) ? 0x7fffffff : fb(larger(f(a),
 HOST(max3_nan, return f(a) != f(a) || f(b) != f(b) || f(c) != f(c) ? 0x7fffffff : fb(larger(larger(f(a), f(b)), f(c)));)
 HOST(max_xorsign, uint64_t r = fb(larger(fabsf(f(a)), fabsf(f(b)))); return r == 0x7fffffff ? r : (r & 0x7fffffff) | ((a ^ b) & 0x80000000);)
 HOST(neg_f32, return f(a) != f(a) ? 0x7fffffff : a ^ 0x80000000;) HOST(abs_f32, return f(a) != f(a) ? 0x7fffffff : a & 0x7fffffff;)
+HOST(neg_ftz, return f(a) != f(a) ? 0x7fffffff : z(a) ^ 0x80000000;) HOST(abs_ftz, return f(a) != f(a) ? 0x7fffffff : z(a) & 0x7fffffff;)
 
 /* 16-bit formats through 113 bits. */
 static _Float16 g(uint64_t u) { uint16_t h = (uint16_t)u; _Float16 x; memcpy(&x, &h, 2); return x; }
@@ -233,6 +237,9 @@ HOST(gt_ftz, return f(z(a)) > f(z(b));) HOST(lt_s64, return (int64_t)a < (int64_
 static uint64_t to_int(double x, double least, double most, int64_t lo, uint64_t hi) { return x != x ? 0 : x <= least ? (uint64_t)lo : x >= most ? hi : x < 0 ? (uint64_t)(int64_t)x : (uint64_t)x; }
 HOST(f16x2_f32, return (uint64_t)gb((_Float16)f(a)) << 16 | gb((_Float16)f(b));)
 HOST(bf16x2_f32, return bb(f(a)) << 16 | bb(f(b));)
+static uint64_t not_infinite(uint64_t u, uint64_t infinity) { return (u & 0x7fff) == infinity ? u - 1 : u; }
+HOST(f16x2_finite, return not_infinite(gb((_Float16)f(a)), 0x7c00) << 16 | not_infinite(gb((_Float16)f(b)), 0x7c00);)
+HOST(bf16x2_finite, return not_infinite(bb(f(a)), 0x7f80) << 16 | not_infinite(bb(f(b)), 0x7f80);)
 HOST(f32_f16, return fb((float)g(a));) HOST(f32_bf16, return a << 16;) HOST(f16_f32, return gb((_Float16)f(a));)
 HOST(f16_f64, if (nan64(a)) return a >> 63 << 15 | 0x7c00 | (nan64(a) & 0xfffffffffffff) >> 42; return gb((_Float16)d(a));) HOST(f32_f64, if (nan64(a)) return a >> 63 << 31 | 0x7f800000 | (nan64(a) & 0xfffffffffffff) >> 29; volatile double x = d(a); volatile float r = (float)x; return fb(r);) HOST(f64_f32, if (f(a) != f(a)) return (a >> 31 & 1) << 63 | 0x7ff0000000000000ull | ((a | 0x400000) & 0x7fffff) << 29; return db((double)f(a));)
 HOST(s32_rzi, return to_int(trunc(f(a)), -2147483648.0, 2147483647.0, INT32_MIN, INT32_MAX);)
@@ -263,6 +270,9 @@ static const form FORMS[] = {
     {"max.f32", "www", 0, max_f32, -1}, {"min.f32", "www", 0, min_f32, -1}, {"max.ftz.f32", "www", 0, max_ftz, -1}, {"max.f32", "wwww", 0, max3_f32, -1},
     {"min.f32", "wwww", 0, min3_f32, -1}, {"max.NaN.f32", "www", 0, max_nan, -1}, {"max.NaN.f32", "wwww", 0, max3_nan, -1},
     {"max.xorsign.abs.f32", "www", 0, max_xorsign, -1}, {"neg.f32", "ww", 0, neg_f32, -1}, {"abs.f32", "ww", 0, abs_f32, -1},
+    {"neg.ftz.f32", "ww", 0, neg_ftz, -1}, {"abs.ftz.f32", "ww", 0, abs_ftz, -1}, {"fma.rn.sat.f32", "wwww", 0, fma_sat, -1},
+    {"mul.rn.ftz.sat.f32", "www", 0, mul_sat_ftz, -1}, {"sub.sat.f32", "www", 0, sub_sat, -1},
+    {"cvt.rn.satfinite.f16x2.f32", "www", 0, f16x2_finite, -1}, {"cvt.rn.satfinite.bf16x2.f32", "www", 0, bf16x2_finite, -1},
     {"add.f16", "hhh", 0, add_f16, -1}, {"mul.f16", "hhh", 0, mul_f16, -1}, {"fma.rn.f16", "hhhh", 0, fma_f16, -1}, {"fma.rn.bf16", "hhhh", 0, fma_bf16, -1},
     {"mul.bf16", "hhh", 0, mul_bf16, -1}, {"fma.rn.f16x2", "wwww", 0, fma_f16x2, -1}, {"add.f16x2", "www", 0, add_f16x2, -1}, {"fma.rn.bf16x2", "wwww", 0, fma_bf16x2, -1},
     {"add.s32", "www", 0, add_i, -1}, {"add.u32", "www", 0, add_i, -1}, {"add.s64", "ddd", 0, add_i, -1}, {"add.s16", "hhh", 0, add_i, -1},

@@ -107,7 +107,15 @@ INLINE bool any_smallest(vu r) {
 #endif
 }
 
-INLINE emu_step arithmetic(emu_warp *w, const emu_op *op, uint32_t mask, int kind, int round, bool ftz, int count) {
+/* .sat: into [0, 1], NaN to +0. */
+INLINE vu saturate(vu r) {
+    vu one = (vu){0} + 0x3f800000u;
+    return pick((vf)r > (vf){0}, pick((vf)r > (vf)one, one, r), (vu){0});
+}
+
+enum { PLAIN, SATURATED };
+
+INLINE emu_step arithmetic(emu_warp *w, const emu_op *op, uint32_t mask, int kind, int round, bool ftz, int count, int end) {
     vu *d = planes(w, op->d);
     const vu *a = planes(w, op->a), *b = planes(w, op->b), *c = kind == K_FMA ? planes(w, op->c) : b;
     bool doubtful = false;
@@ -118,6 +126,7 @@ INLINE emu_step arithmetic(emu_warp *w, const emu_op *op, uint32_t mask, int kin
             if (ftz) x = flush(x), y = flush(y), z = flush(z);
             r[h][p] = canonical(compute(kind, round, (vf)x, (vf)y, (vf)z));
             if (ftz && kind != K_ADD && kind != K_SUB) doubtful |= any_smallest(r[h][p]);
+            if (end == SATURATED) r[h][p] = saturate(r[h][p]);
             if (ftz) r[h][p] = flush(r[h][p]);
         }
     }
@@ -129,7 +138,11 @@ INLINE emu_step arithmetic(emu_warp *w, const emu_op *op, uint32_t mask, int kin
 
 #define ARITHMETIC(kind, round, ftz, count)                                                                       \
     static emu_step f_##kind##_##round##_##ftz##_##count(emu_warp *w, const emu_op *op, uint32_t mask) {          \
-        return arithmetic(w, op, mask, kind, round, ftz, count);                                                  \
+        return arithmetic(w, op, mask, kind, round, ftz, count, PLAIN);                                           \
+    }
+#define SATURATING(kind, ftz)                                                                                     \
+    static emu_step f_##kind##_sat_##ftz(emu_warp *w, const emu_op *op, uint32_t mask) {                          \
+        return arithmetic(w, op, mask, kind, EMU_RN, ftz, 1, SATURATED);                                          \
     }
 #define ARITHMETIC4(kind, round) ARITHMETIC(kind, round, 0, 1) ARITHMETIC(kind, round, 0, 2) ARITHMETIC(kind, round, 1, 1) ARITHMETIC(kind, round, 1, 2)
 #define ARITHMETIC16(kind) ARITHMETIC4(kind, 0) ARITHMETIC4(kind, 1) ARITHMETIC4(kind, 2) ARITHMETIC4(kind, 3)
@@ -137,6 +150,10 @@ ARITHMETIC16(K_ADD) ARITHMETIC16(K_SUB) ARITHMETIC16(K_MUL) ARITHMETIC16(K_FMA)
 #define ROW(kind, round) {{f_##kind##_##round##_0_1, f_##kind##_##round##_0_2}, {f_##kind##_##round##_1_1, f_##kind##_##round##_1_2}}
 #define TABLE(kind) {ROW(kind, 0), ROW(kind, 1), ROW(kind, 2), ROW(kind, 3)}
 static const emu_handler ARITHMETICS[4][4][2][2] = {TABLE(K_ADD), TABLE(K_SUB), TABLE(K_MUL), TABLE(K_FMA)};
+#define SATURATING2(kind) SATURATING(kind, 0) SATURATING(kind, 1)
+SATURATING2(K_ADD) SATURATING2(K_SUB) SATURATING2(K_MUL) SATURATING2(K_FMA)
+#define SATURATING_ROW(kind) {f_##kind##_sat_0, f_##kind##_sat_1}
+static const emu_handler SATURATINGS[4][2] = {SATURATING_ROW(K_ADD), SATURATING_ROW(K_SUB), SATURATING_ROW(K_MUL), SATURATING_ROW(K_FMA)};
 
 /* ---- minimum and maximum: the smaller sign-magnitude number, NaN by rule ---- */
 
@@ -206,6 +223,9 @@ UNARY(i_not, ~x)
 UNARY(i_neg, 0 - x)
 UNARY(f_neg, pick((vf)x != (vf)x, (vu){0} + 0x7fffffffu, x ^ 0x80000000u))
 UNARY(f_abs, pick((vf)x != (vf)x, (vu){0} + 0x7fffffffu, x & 0x7fffffffu))
+UNARY(f_neg_ftz, pick((vf)x != (vf)x, (vu){0} + 0x7fffffffu, flush(x) ^ 0x80000000u))
+UNARY(f_abs_ftz, pick((vf)x != (vf)x, (vu){0} + 0x7fffffffu, flush(x) & 0x7fffffffu))
+UNARY(f_rcp, canonical(1.0f / (vf)x))
 BINARY(i_add, x + y)
 BINARY(i_sub, x - y)
 BINARY(i_mul, x * y)
@@ -254,6 +274,37 @@ INLINE emu_step widen(emu_warp *w, const emu_op *op, uint32_t mask, bool is_sign
 }
 static emu_step l_widen_u(emu_warp *w, const emu_op *op, uint32_t mask) { return widen(w, op, mask, false); }
 static emu_step l_widen_s(emu_warp *w, const emu_op *op, uint32_t mask) { return widen(w, op, mask, true); }
+
+/* The upper halves of 32 x 32-bit products. */
+INLINE vu multiply_high(vu x, vu y) {
+#if defined(__AVX512F__)
+    __m512i even = _mm512_mul_epu32((__m512i)x, (__m512i)y);
+    __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)x, 32), _mm512_srli_epi64((__m512i)y, 32));
+    return (vu)_mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xaaaa, odd);
+#else
+    for (int i = 0; i < 16; i++) x[i] = (uint32_t)((uint64_t)x[i] * y[i] >> 32);
+    return x;
+#endif
+}
+
+INLINE emu_step multiply_wide(emu_warp *w, const emu_op *op, uint32_t mask, bool is_signed) {
+    vu *d = planes(w, op->d);
+    const vu *a = planes(w, op->a), *b = planes(w, op->b);
+    vu low[2], high[2];
+    for (int h = 0; h < 2; h++) {
+        vu x = a[h], y = b[h];
+        low[h] = x * y;
+        high[h] = multiply_high(x, y);
+        if (is_signed) high[h] -= ((vu)((vi)x >> 31) & y) + ((vu)((vi)y >> 31) & x);
+    }
+    for (int h = 0; h < 2; h++) {
+        put(&d[h], low[h], mask >> (16 * h));
+        put(&d[h + 2], high[h], mask >> (16 * h));
+    }
+    return EMU_NEXT;
+}
+static emu_step l_multiply_u(emu_warp *w, const emu_op *op, uint32_t mask) { return multiply_wide(w, op, mask, false); }
+static emu_step l_multiply_s(emu_warp *w, const emu_op *op, uint32_t mask) { return multiply_wide(w, op, mask, true); }
 
 /* mov.b64 d, {a, b} and back. */
 static emu_step l_pack(emu_warp *w, const emu_op *op, uint32_t mask) {
@@ -334,7 +385,12 @@ INLINE vu bf16_bits(vu x) {
     vu r = (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
     return pick((x & 0x7fffffffu) > 0x7f800000u, (vu){0} + 0x7fffu, r);
 }
+/* .satfinite: infinity becomes the largest finite number, which stands just below it. */
+INLINE vu kept_finite(vu r, uint32_t infinity) {
+    return pick((r & 0x7fffu) == infinity, r - 1, r);
+}
 BINARY(c_bf16x2, bf16_bits(x) << 16 | bf16_bits(y))
+BINARY(c_bf16x2_finite, kept_finite(bf16_bits(x), 0x7f80) << 16 | kept_finite(bf16_bits(y), 0x7f80))
 
 #if defined(__AVX512F__) || defined(__F16C__)
 INLINE vu f16_bits(vu x) {
@@ -348,6 +404,7 @@ INLINE vu f16_bits(vu x) {
     return pick((x & 0x7fffffffu) > 0x7f800000u, (vu){0} + 0x7fffu, r);
 }
 BINARY(c_f16x2, f16_bits(x) << 16 | f16_bits(y))
+BINARY(c_f16x2_finite, kept_finite(f16_bits(x), 0x7c00) << 16 | kept_finite(f16_bits(y), 0x7c00))
 
 INLINE vf whole_of(vf x) {
 #if defined(__AVX512F__)
@@ -359,6 +416,19 @@ INLINE vf whole_of(vf x) {
 #endif
 }
 
+#if defined(__AVX512F__)
+/* One scaling rounds as the two steps of the portable form do: the first of them is exact. */
+INLINE vu ex2(vu bits, bool ftz) {
+    vf x = (vf)(ftz ? flush(bits) : bits), whole = whole_of(x), f = x - whole, p = (vf){0} + EMU_EX2[EMU_EX2_TERMS - 1];
+    for (int i = EMU_EX2_TERMS - 2; i >= 0; i--) p = multiply_add(p, f, (vf){0} + EMU_EX2[i]);
+    __mmask16 large = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(ftz ? -126.0f : -150.0f), _CMP_GE_OQ);
+    vu r = (vu)_mm512_maskz_scalef_ps(large, (__m512)p, (__m512)whole);
+    if (ftz) r = flush(r);
+    __mmask16 odd = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(128.0f), _CMP_NLT_UQ);
+    if (__builtin_expect(odd == 0, 1)) return r;
+    return pick(x >= 128.0f, (vu){0} + 0x7f800000u, pick(x != x, (vu){0} + 0x7fffffffu, r));
+}
+#else
 INLINE vu ex2(vu bits, bool ftz) {
     if (ftz) bits = flush(bits);
     vf x = (vf)bits, limit = (vf){0} + (ftz ? -126.0f : -150.0f);
@@ -372,6 +442,7 @@ INLINE vu ex2(vu bits, bool ftz) {
     out = pick(large, (vu){0} + 0x7f800000u, pick(small, (vu){0}, out));
     return pick(x != x, (vu){0} + 0x7fffffffu, out);
 }
+#endif
 UNARY(f_ex2, ex2(x, false))
 UNARY(f_ex2_ftz, ex2(x, true))
 #define HAS_CONVERSIONS 1
@@ -386,12 +457,14 @@ static emu_handler select_float(const emu_op *op, int opcode, int count) {
     bool plain = !op->mode.sat && !op->mode.relu;
     switch (opcode) {
     case PTX_OP_ADD: case PTX_OP_SUB: case PTX_OP_MUL: case PTX_OP_FMA: case PTX_OP_MAD:
+        if (op->mode.sat && !op->mode.relu && op->mode.round == EMU_RN && count == 1) return SATURATINGS[kind][op->mode.ftz];
         if (!plain || op->mode.round > EMU_RP || (!DIRECTED && op->mode.round != EMU_RN)) return NULL;
         return ARITHMETICS[kind][op->mode.round][op->mode.ftz][count - 1];
     case PTX_OP_MIN: return !plain || op->mode.abs || op->mode.xorsign || count == 2 ? NULL : op->c == EMU_NO_SLOT ? f_min : f_min3;
     case PTX_OP_MAX: return !plain || op->mode.abs || op->mode.xorsign || count == 2 ? NULL : op->c == EMU_NO_SLOT ? f_max : f_max3;
-    case PTX_OP_NEG: return op->mode.ftz || count == 2 ? NULL : f_neg;
-    case PTX_OP_ABS: return op->mode.ftz || count == 2 ? NULL : f_abs;
+    case PTX_OP_NEG: return count == 2 ? NULL : op->mode.ftz ? f_neg_ftz : f_neg;
+    case PTX_OP_ABS: return count == 2 ? NULL : op->mode.ftz ? f_abs_ftz : f_abs;
+    case PTX_OP_RCP: return op->source->form->approx || op->mode.ftz || op->mode.round != EMU_RN ? NULL : f_rcp;
 #if HAS_CONVERSIONS
     case PTX_OP_EX2: return op->mode.ftz ? f_ex2_ftz : f_ex2;
 #endif
@@ -432,16 +505,17 @@ static emu_handler select_long(const emu_op *op, int opcode) {
 
 static emu_handler select_cvt(const emu_op *op, const ptx_form *f) {
     int to = f->types[0], from = f->types[1];
-    bool plain = !op->mode.sat && !op->mode.satfinite && !op->mode.relu && !op->mode.ftz;
+    bool plain = !op->mode.sat && !op->mode.relu && !op->mode.ftz, nearest = from == PTX_TYPE_F32 && f->rounding == PTX_RN;
     if (f->type_count != 2 || !plain) return NULL;
+    if (nearest && to == PTX_TYPE_BF16X2) return op->mode.satfinite ? c_bf16x2_finite : c_bf16x2;
+#if HAS_CONVERSIONS
+    if (nearest && to == PTX_TYPE_F16X2) return op->mode.satfinite ? c_f16x2_finite : c_f16x2;
+#endif
+    if (op->mode.satfinite) return NULL;
     bool to_long = to == PTX_TYPE_U64 || to == PTX_TYPE_S64, to_word = to == PTX_TYPE_U32 || to == PTX_TYPE_S32;
     if (to_long && from == PTX_TYPE_U32 && op->wide == 1) return l_widen_u;
     if (to_long && from == PTX_TYPE_S32 && op->wide == 1) return l_widen_s;
     if (to_word && (from == PTX_TYPE_U64 || from == PTX_TYPE_S64) && !(op->wide & 1)) return i_mov; /* the low plane */
-    if (from == PTX_TYPE_F32 && to == PTX_TYPE_BF16X2 && f->rounding == PTX_RN) return c_bf16x2;
-#if HAS_CONVERSIONS
-    if (from == PTX_TYPE_F32 && to == PTX_TYPE_F16X2 && f->rounding == PTX_RN) return c_f16x2;
-#endif
     return NULL;
 }
 
@@ -466,6 +540,7 @@ static emu_handler select_handler(const emu_op *op) {
     if (type == PTX_TYPE_F32X2) return select_float(op, f->opcode, 2);
     bool word = type == PTX_TYPE_B32 || type == PTX_TYPE_U32 || type == PTX_TYPE_S32;
     if (word && op->wide == 0) return select_word(op, f->opcode);
+    if (word && op->wide == 1 && f->opcode == PTX_OP_MUL && f->half == PTX_HALF_WIDE) return op->is_signed ? l_multiply_s : l_multiply_u;
     bool all_wide = op->wide == (op->b == EMU_NO_SLOT ? 3 : 7) && op->c == EMU_NO_SLOT;
     bool is_long = type == PTX_TYPE_B64 || type == PTX_TYPE_U64 || type == PTX_TYPE_S64;
     return is_long && all_wide ? select_long(op, f->opcode) : NULL;
