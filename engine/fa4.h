@@ -442,6 +442,8 @@ FA4_API void fa4_text_free(char *text); /* NULL is allowed */
 typedef struct fa4_kernel_shape {
     int32_t grid, block; /* CTAs, threads of one */
     int64_t shared_bytes, param_bytes, upload_bytes;
+    int32_t independent; /* 1: no CTA's work depends on what others have done */
+    int32_t reserved;
 } fa4_kernel_shape;
 /* Fills *shape; unless they are NULL also upload (upload_bytes: the plan's lists, read and written by the kernel) and params (param_bytes: the
  * parameter block, which names the tensors' and upload's addresses). Tensors lie in host memory. */
@@ -538,6 +540,10 @@ typedef struct fa4_emu_launch {
     int64_t max_instructions;     /* of one CTA, 0 = 2^33 */
     int32_t threads;   /* host threads, 0 = the context's */
     int32_t unchecked; /* 1: no checks of unwritten memory */
+    /* 1: no CTA waits for another through global memory, though the program could: CTAs run on several host threads, and an instruction
+     * that could is a finding */
+    int32_t independent;
+    int32_t reserved;
 } fa4_emu_launch;
 
 enum { FA4_EMU_TEXT_BYTES = 480, FA4_EMU_CLASSES = 8, FA4_EMU_WARPS = 32 };

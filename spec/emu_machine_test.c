@@ -255,6 +255,42 @@ static void check_ordered(void) {
     check_sample(&s, NULL);
 }
 
+/* Runs a kernel of 64 CTAs on a pool of two threads. */
+static fa4_status run_wide(const char *body, int32_t independent, emu_report *report, fa4_error *err) {
+    static char text[8192];
+    emu_module *m;
+    pool *workers;
+    uint64_t params[24] = {(uint64_t)(uintptr_t)out};
+    snprintf(text, sizeof text, HEAD, "", body);
+    memset(out, 0, sizeof out);
+    FA4_TRY(emu_module_load(text, strlen(text), NULL, &m, err));
+    fa4_status status = pool_create(2, &workers, err);
+    emu_region region = {out, sizeof out, "out", 0};
+    emu_launch launch = {.grid = {64, 1, 1}, .block = {32, 1, 1}, .params = params, .param_bytes = 192, .regions = &region, .region_count = 1,
+                         .workers = workers, .independent = independent};
+    if (status == FA4_OK) status = emu_run(m, &launch, report, err);
+    pool_destroy(workers);
+    emu_module_destroy(m);
+    return status;
+}
+
+/* Which programs bind their CTAs to one order, and what a launch that denies it gets. */
+static void check_independent(void) {
+    static emu_report report;
+    fa4_error err = {0};
+    const char *sums = "ld.param.u64 c, [out]; atom.global.add.u32 u, [c+16380], 1; red.global.max.u32 [c+16376], x; st.global.u32 [o], x;\n";
+    CHECK(run_wide(sums, 0, &report, &err) == FA4_OK && report.threads == 2 && out[4095] == 2048 && out[4094] == 2047, "sums: %d threads, %u, %u, %s",
+          report.threads, out[4095], out[4094], err.text);
+    const char *result = "ld.param.u64 c, [out]; atom.global.add.u32 u, [c+16380], 1; st.global.u32 [o], u;\n";
+    CHECK(run_wide(result, 0, &report, &err) == FA4_OK && report.threads == 1 && out[2047] == 2047, "results: %d threads, %s", report.threads, err.text);
+    CHECK(run_wide(result, 1, &report, &err) == FA4_FINDING && strstr(err.text, "independent"), "a false promise: %s", err.text);
+    const char *passed = "setp.eq.s32 p, t, 77; ld.param.u64 c, [out]; @!p bra E; atom.global.add.u32 u, [c+16380], 1; st.global.u32 [o], u;\nE:\n";
+    CHECK(run_wide(passed, 0, &report, &err) == FA4_OK && report.threads == 1, "%d threads, %s", report.threads, err.text);
+    CHECK(run_wide(passed, 1, &report, &err) == FA4_OK && report.threads == 2, "%d threads, %s", report.threads, err.text);
+    const char *floats = "ld.param.u64 c, [out]; red.global.add.f32 [c+16380], 0f3F800000;\n";
+    CHECK(run_wide(floats, 0, &report, &err) == FA4_OK && report.threads == 1, "sums of floats have an order: %d threads, %s", report.threads, err.text);
+}
+
 typedef struct tally {
     int64_t kinds[16];
 } tally;
@@ -286,6 +322,7 @@ int main(void) {
     check_clipped_store();
     check_refusals();
     check_ordered();
+    check_independent();
     check_events();
     return check_report();
 }

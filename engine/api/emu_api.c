@@ -154,6 +154,7 @@ static fa4_status translate(const fa4_emu_module *m, const fa4_emu_launch *l, em
                        .shared_bytes = l->shared_bytes, .params = l->params, .param_bytes = l->param_bytes, .regions = *regions,
                        .region_count = l->region_count, .sms = l->sms, .seed = l->seed, .schedule = l->schedule, .threads = l->threads,
                        .cta_first = l->cta_first, .cta_count = l->cta_count, .max_instructions = l->max_instructions, .unchecked = l->unchecked,
+                       .independent = l->independent,
                        .workers = m->context->workers, .interrupt = &m->context->interrupt, .progress = &m->context->progress};
     return FA4_OK;
 }

@@ -106,7 +106,7 @@ fa4_status fa4_kernel_arguments(const fa4_plan *plan, const fa4_tensors *tensors
     FA4_TRY(plan_check_tensors(plan, tensors, 1, err));
     kernel_launch *launch = NULL;
     FA4_TRY(kernel_launch_create(plan, tensors->o.dtype == FA4_F32, &launch, err));
-    *shape = (fa4_kernel_shape){(int32_t)launch->grid, (int32_t)launch->block, launch->smem_bytes, sizeof(FwdParams), launch->upload_bytes};
+    *shape = (fa4_kernel_shape){(int32_t)launch->grid, (int32_t)launch->block, launch->smem_bytes, sizeof(FwdParams), launch->upload_bytes, launch->independent, 0};
     fa4_status status = FA4_OK;
     if (upload != NULL && params != NULL) {
         FwdParams *block = aligned_alloc(64, sizeof *block);

@@ -220,6 +220,7 @@ static fa4_status execute(backend *b, run_state *s, const fa4_plan *plan, const 
                          .sms = plan->header.schedule.sms > 0 ? plan->header.schedule.sms : 0,
                          .seed = b->seed,
                          .schedule = b->schedule,
+                         .independent = s->launch->independent,
                          .threads = plan->header.schedule.threads > 0 ? plan->header.schedule.threads : 0,
                          .workers = b->env.workers,
                          .interrupt = b->env.interrupt,

@@ -135,6 +135,8 @@ typedef struct emu_launch {
     int64_t cta_first, cta_count; /* a subset by linear index; count 0 = all. Of clusters: whole ones, counted in CTAs */
     int64_t max_instructions;     /* warp instructions of one CTA; 0 = 2^33 */
     int32_t unchecked;            /* 1: no uninitialised-read checks */
+    int32_t independent;          /* 1: the caller knows that no CTA of this launch waits for another through global memory, though the
+                                     program could; an instruction that could is then a finding, and CTAs run on several host threads */
     int32_t registers;            /* at entry, for setmaxnreg's pool; 0 = from the launch bounds */
     const emu_listener *listener; /* NULL = none; runs single-threaded */
     pool *workers;                /* NULL = this thread */

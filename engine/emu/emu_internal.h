@@ -5,6 +5,7 @@
 
 #include "emu/op_internal.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -139,6 +140,8 @@ struct emu_machine {
     int64_t max_instructions;
     int32_t entry_registers;
     bool checked;
+    bool threaded;             /* CTAs run on several host threads: */
+    pthread_mutex_t atomics;   /* then global atomics take turns */
     volatile int32_t stop; /* a CTA has a fatal finding, or interrupted */
 };
 

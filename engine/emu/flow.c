@@ -280,9 +280,37 @@ static bool only_copies(const ptx_instr *instr) {
     return instr->form->opcode == PTX_OP_MOV || accumulates(instr);
 }
 
+/* Whether an atomic's order among CTAs shows in nothing but its result: integer sums, extremes and bits. */
+static bool commutes(const emu_op *op) {
+    bool atomic = op->source->form->opcode == PTX_OP_ATOM || op->source->form->opcode == PTX_OP_RED;
+    if (!atomic || op->run == emu_do_atomic_vector || (op->format != EMU_FORMATS && op->extra == PTX_ADDING)) return false;
+    return op->extra == PTX_ADDING || op->extra == PTX_MINIMUM || op->extra == PTX_MAXIMUM || op->extra == PTX_AND || op->extra == PTX_OR || op->extra == PTX_XOR;
+}
+
+/* Atomics whose results nothing reads do not order CTAs, if they commute. */
+static void find_order(emu_flow *f, emu_code *code, uint64_t *work) {
+    for (uint32_t b = 0; b < f->block_count; b++) {
+        join j = {work, f->live, false};
+        memset(work, 0, f->words * sizeof *work);
+        each_successor(f, b, join_block, &j);
+        for (uint32_t i = f->first[b + 1]; i-- > f->first[b];) {
+            if (i >= f->function->instr_count) continue;
+            const ptx_instr *instr = &f->function->instrs[i];
+            emu_op *op = &code->ops[i];
+            hit result = {work, false};
+            if (instr->form->opcode == PTX_OP_ATOM) each_definition(f, instr, (visit){look, &result});
+            if (!result.found && commutes(op)) op->flags &= (uint8_t)~EMU_FLAG_ORDERS;
+            code->ordered |= (op->flags & EMU_FLAG_ORDERS) != 0;
+            if (instr->guard < 0) each_definition(f, instr, (visit){drop, work});
+            each_use(f, instr, (visit){add, work});
+        }
+    }
+}
+
 bool emu_flow_mark(emu_flow *f, emu_code *code) {
     uint64_t *work = calloc(f->words, sizeof *work);
     if (work == NULL) return false;
+    find_order(f, code, work);
     if (code->tensor) find_pending(f, work);
     const uint64_t *unwritten = row(f, f->live, 0);
     for (uint32_t b = 0; b < f->block_count; b++) {

@@ -72,6 +72,7 @@ static fa4_status run_independent(emu_machine *m, int64_t first, int64_t count, 
     crowd k = {.machine = m, .first = first, .count = count, .per_item = (count + items - 1) / items};
     fa4_status status = FA4_OK;
     items = (count + k.per_item - 1) / k.per_item;
+    m->threaded = threads > 1;
     k.clusters = calloc((size_t)threads, sizeof *k.clusters);
     k.reports = calloc((size_t)items, sizeof *k.reports);
     if (k.clusters == NULL || k.reports == NULL) k.no_memory = true;
@@ -208,7 +209,7 @@ static fa4_status first_error(const emu_report *r, fa4_error *err) {
 }
 
 fa4_status emu_machine_open(emu_machine *m, const emu_module *module, const emu_launch *launch, fa4_error *err) {
-    *m = (emu_machine){.module = module, .launch = launch, .mma = module->mma, .checked = !launch->unchecked};
+    *m = (emu_machine){.module = module, .launch = launch, .mma = module->mma, .checked = !launch->unchecked, .atomics = PTHREAD_MUTEX_INITIALIZER};
     const ptx_function *f = NULL;
     FA4_TRY(ptx_program_entry(module->program, launch->entry, &f, err));
     FA4_TRY(check_launch(launch, f, err));
@@ -229,7 +230,8 @@ fa4_status emu_run(const emu_module *module, const emu_launch *launch, emu_repor
     emu_machine m;
     memset(report, 0, sizeof *report);
     FA4_TRY(emu_machine_open(&m, module, launch, err));
-    fa4_status status = m.code->ordered ? run_ordered(&m, report, err) : run_independent(&m, m.first, m.count, report, err);
+    bool ordered = m.code->ordered && !launch->independent;
+    fa4_status status = ordered ? run_ordered(&m, report, err) : run_independent(&m, m.first, m.count, report, err);
     free(m.regions);
     if (status == FA4_OK && interrupted(&m)) status = error_set(err, FA4_INTERRUPTED, "interrupted");
     return status == FA4_OK ? first_error(report, err) : status;

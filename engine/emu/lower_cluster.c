@@ -41,7 +41,7 @@ bool emu_lower_cluster(lowering *l, const ptx_instr *instr, emu_op *op, bool *mi
     case PTX_OP_ST_ASYNC: case PTX_OP_RED_ASYNC: return lower_store_async(l, instr, op);
     case PTX_OP_CLC_TRY_CANCEL:
         op->run = emu_do_cancel;
-        l->code->ordered = true; /* what is cancelled depends on what has started */
+        op->flags |= EMU_FLAG_ORDERS; /* what is cancelled depends on what has started */
         return places(l, instr, 0, 1, op);
     case PTX_OP_CLC_IS_CANCELED:
         op->run = emu_do_is_canceled;

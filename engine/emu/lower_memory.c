@@ -33,7 +33,7 @@ static bool lower_load(lowering *l, const ptx_instr *instr, emu_op *op) {
     if (f->opcode == PTX_OP_LD && op->space != PTX_SPACE_SHARED && op->space != PTX_SPACE_SHARED_CTA &&
         (f->semantics == PTX_ACQUIRE || f->semantics == PTX_VOLATILE || f->semantics == PTX_RELAXED) && f->space_count > 0 &&
         op->space == PTX_SPACE_GLOBAL)
-        l->code->ordered = true; /* it may spin on what another CTA writes */
+        op->flags |= EMU_FLAG_ORDERS; /* it may spin on what another CTA writes */
     return has_place(l, &instr->operands[1], op);
 }
 
@@ -59,7 +59,7 @@ static bool lower_atomic_vector(lowering *l, const ptx_operand *o, bool atom, em
     more->list2 = emu_lower_list(l, o, false, &count, &wide);
     more->count2 = count;
     op->run = emu_do_atomic_vector;
-    l->code->ordered = true;
+    op->flags |= EMU_FLAG_ORDERS;
     return op->bits <= 32 && (!atom || op->count == count);
 }
 
@@ -84,7 +84,7 @@ static bool lower_atomic(lowering *l, const ptx_instr *instr, emu_op *op) {
         op->c = emu_lower_slot(l, o, op->bits == 64, &wide);
         op->wide |= wide ? 8 : 0;
     }
-    if (op->space != PTX_SPACE_SHARED && op->space != PTX_SPACE_SHARED_CTA) l->code->ordered = true;
+    if (op->space != PTX_SPACE_SHARED && op->space != PTX_SPACE_SHARED_CTA) op->flags |= EMU_FLAG_ORDERS;
     op->run = atom ? emu_do_atomic : emu_do_reduce;
     return op->bits <= 64;
 }
@@ -163,7 +163,7 @@ static bool lower_bulk(lowering *l, const ptx_instr *instr, emu_op *op) {
         return false;
     }
     if (f->multicast) op->e = emu_lower_slot(l, &instr->operands[4], false, &wide);
-    if (f->operation) l->code->ordered = true;
+    if (f->operation) op->flags |= EMU_FLAG_ORDERS;
     if (!place_and_space(l, instr, 0, &more->places[0], 0) || !place_and_space(l, instr, 1, &more->places[1], 1)) return false;
     return op->extra == 1 || place_and_space(l, instr, 3, &more->places[2], 0);
 }
@@ -180,7 +180,7 @@ static bool lower_bulk_tensor(lowering *l, const ptx_instr *instr, emu_op *op) {
     }
     op->run = emu_do_bulk_tensor;
     op->extra = store;
-    if (f->operation) l->code->ordered = true;
+    if (f->operation) op->flags |= EMU_FLAG_ORDERS;
     const ptx_operand *tensor = &instr->operands[store ? 0 : 1];
     if (tensor->kind != PTX_TENSOR || !emu_lower_place(l, &tensor->u.elements[0], &more->places[1])) return false;
     bool wide;

@@ -341,11 +341,14 @@ static emu_step atomic(emu_warp *w, const emu_op *op, uint32_t mask, bool result
         uint64_t address = emu_address(w, op, op->a, (int)lane), old, b, c = 0;
         if (!locate(w, op, address, size, (int)lane, true, &a)) return EMU_STOP;
         if (a.shared) check_written(w, op, a.shared, size, (int)lane);
-        old = take(a.bytes, op->bits);
         b = emu_get(w, op->b, op->wide & 4, (int)lane);
         if (op->c != EMU_NO_SLOT) c = emu_get(w, op->c, op->wide & 8, (int)lane);
+        bool turns = a.shared == 0 && w->cta->machine->threaded;
+        if (turns) pthread_mutex_lock(&w->cta->machine->atomics);
+        old = take(a.bytes, op->bits);
         uint64_t new = combine(op, old, b, c, a.shared != 0);
         memcpy(a.bytes, &new, size);
+        if (turns) pthread_mutex_unlock(&w->cta->machine->atomics);
         if (result) emu_put(w, op->d, op->wide & 1, (int)lane, old);
         EMU_EVENT(w->cta, w, EMU_EVENT_WRITE, a.shared ? EMU_MEMORY_SHARED : EMU_MEMORY_GLOBAL, EMU_UNIT_WARP, 1u << lane,
                   a.shared ? a.shared : address, size, 1);

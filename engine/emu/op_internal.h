@@ -58,7 +58,8 @@ typedef struct emu_predicate {
     uint16_t negated;
 } emu_predicate;
 
-enum { EMU_FLAG_SETTLE = 1, EMU_FLAG_CHECK = 2, EMU_FLAG_ALWAYS = 4, EMU_FLAG_SLOW = 3 };
+/* SETTLE: tensor loads must have delivered. CHECK: operands may be unwritten. ORDERS: what it does depends on other CTAs. */
+enum { EMU_FLAG_SETTLE = 1, EMU_FLAG_CHECK = 2, EMU_FLAG_ORDERS = 4, EMU_FLAG_SLOW = 7 };
 enum { EMU_CLASS_MOVE, EMU_CLASS_INTEGER, EMU_CLASS_FLOAT, EMU_CLASS_MEMORY, EMU_CLASS_SYNC, EMU_CLASS_CONTROL, EMU_CLASS_COPY, EMU_CLASS_TENSOR };
 
 /* An address operand: a register (or nothing) plus an offset. */

@@ -102,9 +102,13 @@ static bool lower_ready(const emu_warp *w) {
     return false;
 }
 
-static void settle_first(emu_warp *w, const emu_op *op, uint32_t mask) {
+/* What some instructions need before they run. EMU_NEXT: go on. */
+static emu_step settle_first(emu_warp *w, const emu_op *op, uint32_t mask) {
     if (op->flags & EMU_FLAG_SETTLE && w->load_count > 0) emu_settle_loads(w);
     if (op->flags & EMU_FLAG_CHECK && w->cta->machine->checked) emu_check_defined(w, op, mask);
+    if (op->flags & EMU_FLAG_ORDERS && w->cta->machine->launch->independent)
+        return emu_fault(w, -1, EMU_OTHER, op, "the launch was said to be of independent CTAs, but this depends on what others do");
+    return EMU_NEXT;
 }
 
 static void account(emu_warp *w, int64_t steps, const int64_t *per_class) {
@@ -159,8 +163,9 @@ int64_t emu_warp_run(emu_warp *w, int64_t budget) {
             }
         }
         w->lane_instructions += mask == ~0u ? EMU_LANES : __builtin_popcount(mask);
-        if (__builtin_expect(op->flags & EMU_FLAG_SLOW, 0)) settle_first(w, op, mask);
-        emu_step step = op->run(w, op, mask);
+        emu_step step = EMU_NEXT;
+        if (__builtin_expect(op->flags & EMU_FLAG_SLOW, 0)) step = settle_first(w, op, mask);
+        if (__builtin_expect(step == EMU_NEXT, 1)) step = op->run(w, op, mask);
         if (__builtin_expect(step == EMU_NEXT, 1)) {
             f->pc++;
             if (__builtin_expect(w->fragment_count == 1, 1)) continue;

@@ -202,6 +202,7 @@ fa4_status kernel_launch_create(const fa4_plan *plan, int32_t o_f32, kernel_laun
     launch_take take = choose_take(plan);
     launch->grid = (uint32_t)(h->task_count > 0 ? take.grid : 0);
     launch->take = take.take;
+    launch->independent = take.take != FWD_TAKE_COUNTER;
     launch->block = launch_is_sm90(h) ? (uint32_t)FWD_SM90_THREADS(launch->variant) : THREADS_SM100;
     launch->smem_bytes = (uint32_t)kernel_variant_smem_bytes(&launch->variant);
     launch_walks walks;

@@ -27,6 +27,7 @@ typedef struct kernel_launch {
     FwdVariant variant;
     uint32_t grid, block; /* CTAs (0: nothing to do, do not launch) and threads of one; one dimension each */
     int32_t take;         /* FWD_TAKE_* */
+    int32_t independent;  /* 1: no CTA's work depends on what others have done */
     uint32_t smem_bytes;  /* dynamic shared memory */
     int64_t upload_bytes;
     int64_t upload_offset[KERNEL_UPLOAD_COUNT]; /* in `upload`; absent buffers have the same offset as the next */

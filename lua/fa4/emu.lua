@@ -20,7 +20,7 @@ local SEVERITIES = {[0] = "note", "review", "error"}
 local FINDINGS_MAX, FRAGMENTS_MAX, BARRIERS_MAX = 64, 1024, 512
 local LAUNCH_FIELDS = {memory = true, entry = true,
   grid = true, block = true, shared = true, args = true, seed = true, schedule = true, ctas = true,
-  max_instructions = true, sms = true, threads = true, unchecked = true, cta = true}
+  max_instructions = true, sms = true, threads = true, unchecked = true, independent = true, cta = true}
 
 local module = {}
 module.__index = module
@@ -199,6 +199,7 @@ local function build(self, t)
   launch.params, launch.param_bytes = block, entry.param_bytes
   launch.sms, launch.threads = whole(t.sms or 0, "sms", 0, 1024), whole(t.threads or 0, "threads", 0, 4096)
   launch.max_instructions, launch.unchecked = whole(t.max_instructions or 0, "max_instructions", 0, 2 ^ 53), t.unchecked and 1 or 0
+  launch.independent = t.independent and 1 or 0
   if t.ctas then launch.cta_first, launch.cta_count = whole(t.ctas[1], "ctas", 0, 2 ^ 53), whole(t.ctas[2], "ctas", 1, 2 ^ 53) end
   local list, names = native.new("fa4_emu_region[?]", math.max(#regions, 1)), {}
   for i, region in ipairs(regions) do
@@ -236,7 +237,8 @@ end
 -- @tparam table t `grid`, `block` (one to three numbers), `args` (tensors, numbers, tensor maps, byte strings, in order); optional: `entry`
 -- (when there are several), `memory` (tensors that the kernel reaches by addresses in its
 -- arguments), `shared` (dynamic bytes), `schedule` ("round_robin", "random", "starve"), `seed`, `ctas` ({first, count}),
--- `max_instructions` of one CTA, `sms`, `threads`, `unchecked`
+-- `max_instructions` of one CTA, `sms`, `threads`, `unchecked`, `independent` (no CTA waits for another through global memory, though the
+-- kernel could: then an instruction that could is an error, and CTAs run on several threads)
 -- @treturn ?table the report: instructions by class and warp, mmas, bytes, time_us, findings; nil when an error was found
 -- @treturn ?string what was found
 -- @treturn ?table the report all the same

@@ -51,7 +51,7 @@ local function prepare(p, t, what)
   native.check(native.C.fa4_kernel_arguments(p.handle, tensors, upload.view.data, params, shape, native.err))
   memory[#memory + 1] = upload
   return emu.load(ptx), {grid = shape.grid, block = shape.block, shared = tonumber(shape.shared_bytes), cta = t.cta, memory = memory,
-    threads = t.threads, unchecked = t.unchecked, seed = t.seed, schedule = t.schedule,
+    independent = shape.independent == 1, threads = t.threads, unchecked = t.unchecked, seed = t.seed, schedule = t.schedule,
     args = {native.string(params, tonumber(shape.param_bytes))}}
 end
 
