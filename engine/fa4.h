@@ -536,14 +536,14 @@ typedef struct fa4_emu_launch {
     int32_t region_count;
     int32_t sms;       /* resident CTAs, 0 = 148 */
     uint64_t seed;
-    int64_t cta_first, cta_count; /* a subset, count 0 = all */
+    int64_t cta_first, cta_count; /* a subset, count 0 = all; of clusters, whole ones */
     int64_t max_instructions;     /* of one CTA, 0 = 2^33 */
     int32_t threads;   /* host threads, 0 = the context's */
     int32_t unchecked; /* 1: no checks of unwritten memory */
     /* 1: no CTA waits for another through global memory, though the program could: CTAs run on several host threads, and an instruction
      * that could is a finding */
     int32_t independent;
-    int32_t reserved;
+    int32_t cluster[3]; /* CTAs of a cluster; 0: as the entry says, else 1 */
 } fa4_emu_launch;
 
 enum { FA4_EMU_TEXT_BYTES = 480, FA4_EMU_CLASSES = 8, FA4_EMU_WARPS = 32 };

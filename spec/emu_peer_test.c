@@ -7,6 +7,7 @@
 #include "core/half.h"
 #include "emu/emu.h"
 #include "kernel/tensormap.h"
+#include "peers_stated.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -301,7 +302,8 @@ static void one_peer(const char *folder, const char *name, pool *workers) {
     if (!parsed && launch != NULL && strstr(name, "triton")) stated_launch(p), parsed = true;
     emu_module *m = NULL;
     fa4_error err = {0};
-    if (ptx != NULL && parsed && find_shape(p)) {
+    if (ptx != NULL && stated_try(name, ptx, workers)) {
+    } else if (ptx != NULL && parsed && find_shape(p)) {
         fa4_status status = emu_module_load(ptx, strlen(ptx), NULL, &m, &err);
         CHECK(status == FA4_OK, "%s: %s", name, err.text);
         if (status == FA4_OK) {
@@ -311,7 +313,7 @@ static void one_peer(const char *folder, const char *name, pool *workers) {
             if (!large) run(m, p, EMU_STARVE, 2, workers);
         }
     } else {
-        printf("%s: no launch is recorded in a form that this test reads\n", name);
+        CHECK(false, "%s: no launch is recorded in a form that this test reads", name);
     }
     emu_module_destroy(m);
     free(ptx);

@@ -151,6 +151,7 @@ static fa4_status translate(const fa4_emu_module *m, const fa4_emu_launch *l, em
     for (int32_t i = 0; i < l->region_count; i++)
         (*regions)[i] = (emu_region){l->regions[i].data, (uint64_t)l->regions[i].bytes, l->regions[i].name ? l->regions[i].name : "a buffer", 0};
     *to = (emu_launch){.entry = f->name, .grid = {l->grid[0], l->grid[1], l->grid[2]}, .block = {l->block[0], l->block[1], l->block[2]},
+                         .cluster = {l->cluster[0], l->cluster[1], l->cluster[2]},
                        .shared_bytes = l->shared_bytes, .params = l->params, .param_bytes = l->param_bytes, .regions = *regions,
                        .region_count = l->region_count, .sms = l->sms, .seed = l->seed, .schedule = l->schedule, .threads = l->threads,
                        .cta_first = l->cta_first, .cta_count = l->cta_count, .max_instructions = l->max_instructions, .unchecked = l->unchecked,

@@ -334,6 +334,37 @@ static bool lower_bits(const ptx_form *f, const ptx_instr *instr, emu_op *op) {
     }
 }
 
+/* ue8m0 is a power of two from 2^-127 on, 255 = NaN; a sign is dropped. */
+static uint64_t to_scale(const emu_op *op, uint64_t f32) {
+    uint32_t exponent = (uint32_t)f32 >> 23 & 0xff, fraction = (uint32_t)f32 & 0x7fffff;
+    if (exponent == 0xff) return fraction || !op->mode.satfinite ? 0xff : 0xfe;
+    bool up = op->mode.round == EMU_RP && (exponent == 0 ? fraction > 0x400000 : fraction > 0);
+    if (up && exponent == 0xfe) return op->mode.satfinite ? 0xfe : 0xff;
+    return exponent + up;
+}
+SCALAR(cvt_scales_f32) { UNUSED(c); return to_scale(op, a) << 8 | to_scale(op, b); }
+SCALAR(cvt_scales_bf16) { UNUSED(b); UNUSED(c); return to_scale(op, a & 0xffff0000) << 8 | to_scale(op, a << 16 & 0xffff0000); }
+static uint64_t from_scale(uint64_t scale) {
+    return scale == 0xff ? 0x7fff : scale == 0 ? 0x40 : scale << 7;
+}
+SCALAR(cvt_from_scales) { UNUSED(op); UNUSED(b); UNUSED(c); return from_scale(a >> 8 & 0xff) << 16 | from_scale(a & 0xff); }
+
+static bool is_small_pair(int type) {
+    return type == PTX_TYPE_E4M3X2 || type == PTX_TYPE_E5M2X2;
+}
+
+/* Conversions of pairs: two operands to one register, or one register to another. */
+static bool lower_cvt_pair(int to, int from, int operands, emu_op *op) {
+    bool f32 = operands == 3 && from == PTX_TYPE_F32;
+    op->bits = op->format == EMU_F16 || op->format == EMU_BF16 ? 16 : 8;
+    if (to == PTX_TYPE_UE8M0X2) op->scalar = f32 ? cvt_scales_f32 : from == PTX_TYPE_BF16X2 && operands == 2 ? cvt_scales_bf16 : NULL;
+    else if (from == PTX_TYPE_UE8M0X2) op->scalar = to == PTX_TYPE_BF16X2 ? cvt_from_scales : NULL;
+    else if (operands == 3) op->scalar = f32 && op->format != EMU_FORMATS ? cvt_pair : NULL;
+    else if (is_small_pair(to)) op->scalar = from == PTX_TYPE_F16X2 ? cvt_pair_f16x2 : NULL;
+    else op->scalar = is_small_pair(from) && to == PTX_TYPE_F16X2 ? cvt_unpair : NULL;
+    return op->scalar != NULL;
+}
+
 static bool lower_cvt(const ptx_form *f, const ptx_instr *instr, emu_op *op) {
     int to = f->types[0], from = f->types[1];
     op->format = format_of(to);
@@ -346,14 +377,9 @@ static bool lower_cvt(const ptx_form *f, const ptx_instr *instr, emu_op *op) {
     op->unordered = is_signed_type(from);
     bool fp_to = op->format != EMU_FORMATS, fp_from = op->format_from != EMU_FORMATS;
     if (f->rounding == PTX_RS) return false; /* stochastic rounding */
-    if (instr->operand_count == 3) {
-        op->bits = op->format == EMU_F16 || op->format == EMU_BF16 ? 16 : 8;
-        op->scalar = cvt_pair;
-        return op->format_from == EMU_F32;
-    }
-    if (from == PTX_TYPE_F16X2) op->bits = 8, op->scalar = cvt_pair_f16x2;
-    else if (to == PTX_TYPE_F16X2) op->scalar = cvt_unpair;
-    else if (fp_to && fp_from && to == from) op->scalar = f->rounding >= PTX_RNI ? cvt_integral : cvt_fp_fp;
+    bool pair = is_packed(to) || is_packed(from) || is_small_pair(to) || is_small_pair(from) || to == PTX_TYPE_UE8M0X2 || from == PTX_TYPE_UE8M0X2;
+    if (pair || instr->operand_count == 3) return lower_cvt_pair(to, from, instr->operand_count, op);
+    if (fp_to && fp_from && to == from) op->scalar = f->rounding >= PTX_RNI ? cvt_integral : cvt_fp_fp;
     else if (fp_to && fp_from) op->scalar = cvt_fp_fp;
     else if (fp_to) op->scalar = cvt_int_fp;
     else if (fp_from) op->scalar = cvt_fp_int;

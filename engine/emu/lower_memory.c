@@ -84,7 +84,7 @@ static bool lower_atomic(lowering *l, const ptx_instr *instr, emu_op *op) {
         op->c = emu_lower_slot(l, o, op->bits == 64, &wide);
         op->wide |= wide ? 8 : 0;
     }
-    if (op->space != PTX_SPACE_SHARED && op->space != PTX_SPACE_SHARED_CTA) op->flags |= EMU_FLAG_ORDERS;
+    if (op->space != PTX_SPACE_SHARED && op->space != PTX_SPACE_SHARED_CTA && op->space != PTX_SPACE_SHARED_CLUSTER) op->flags |= EMU_FLAG_ORDERS;
     op->run = atom ? emu_do_atomic : emu_do_reduce;
     return op->bits <= 64;
 }

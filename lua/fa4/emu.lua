@@ -20,7 +20,7 @@ local SEVERITIES = {[0] = "note", "review", "error"}
 local FINDINGS_MAX, FRAGMENTS_MAX, BARRIERS_MAX = 64, 1024, 512
 local LAUNCH_FIELDS = {memory = true, entry = true,
   grid = true, block = true, shared = true, args = true, seed = true, schedule = true, ctas = true,
-  max_instructions = true, sms = true, threads = true, unchecked = true, independent = true, cta = true}
+  max_instructions = true, sms = true, threads = true, unchecked = true, independent = true, cta = true, cluster = true}
 
 local module = {}
 module.__index = module
@@ -192,6 +192,7 @@ local function build(self, t)
   end
   dimensions(t.grid, "grid", launch.grid)
   dimensions(t.block, "block", launch.block)
+  if t.cluster then dimensions(t.cluster, "cluster", launch.cluster) end
   local schedule = SCHEDULES[t.schedule or "round_robin"]
   if not schedule then raise("schedule: expected \"round_robin\", \"random\" or \"starve\", got %s", show(t.schedule)) end
   launch.entry, launch.schedule, launch.seed = entry.index, schedule, whole(t.seed or 0, "seed", 0, 2 ^ 53)
@@ -236,9 +237,9 @@ end
 --- Runs an entry over a grid. Tensors are read and written in place.
 -- @tparam table t `grid`, `block` (one to three numbers), `args` (tensors, numbers, tensor maps, byte strings, in order); optional: `entry`
 -- (when there are several), `memory` (tensors that the kernel reaches by addresses in its
--- arguments), `shared` (dynamic bytes), `schedule` ("round_robin", "random", "starve"), `seed`, `ctas` ({first, count}),
--- `max_instructions` of one CTA, `sms`, `threads`, `unchecked`, `independent` (no CTA waits for another through global memory, though the
--- kernel could: then an instruction that could is an error, and CTAs run on several threads)
+-- arguments), `cluster` (CTAs that start together, one to three numbers), `shared` (dynamic bytes), `schedule` ("round_robin", "random",
+-- "starve"), `seed`, `ctas` ({first, count}), `max_instructions` of one CTA, `sms`, `threads`, `unchecked`, `independent` (no CTA waits for
+-- another through global memory, though the kernel could: then an instruction that could is an error, and CTAs run on several threads)
 -- @treturn ?table the report: instructions by class and warp, mmas, bytes, time_us, findings; nil when an error was found
 -- @treturn ?string what was found
 -- @treturn ?table the report all the same
