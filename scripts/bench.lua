@@ -7,7 +7,8 @@ local json = require "fa4.json"
 local usage = [[
 usage: fa4 scripts/bench.lua [options]
 
-  --device NAME    "cpu" (default), "cuda"; "emu": the machine's own speed on the chapter's shape
+  --device NAME    "cpu" (default), "cuda"; "emu": the machine's own speed on
+                   the chapter's shape
   --threads N      CPU threads (default 1)
   --dtype LIST     of f32,f16,bf16 (default: all that the device has)
   --dim LIST       head dimensions (default 64,128)
@@ -17,7 +18,9 @@ usage: fa4 scripts/bench.lua [options]
   --rounds N       runs of each case, in shuffled order (default 9)
   --quick          3 rounds
   --json FILE      the rows as JSON
-FLOPs are 4 * batch * heads * length^2 * dim, half of it when causal. share_of_peak is against f32 FMA, whatever the dtype.
+
+FLOPs are 4 * batch * heads * length^2 * dim, half of it when causal. The share
+of the peak is against f32 FMA, measured in the same run, whatever the dtype.
 ]]
 
 local HERE = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
@@ -137,14 +140,14 @@ local function bench_emu(s)
   local t = emu_tensors()
   print(("%s, %d thread%s: 1,024 positions, 32 heads on 8, dim 128, f16; median of %d"):format(s.device, s.threads,
     s.threads == 1 and "" or "s", s.rounds))
-  print("mask    instructions      MMAs  checked s  unchecked s  M instructions/s  parse and decode ms")
+  print("mask    instructions   MMAs  checked s  unchecked s  M inst/s  load ms (PTX)")
   for _, mask in ipairs{"full", "causal"} do
     local p = assert(fa4.attention{device = s.device, mask = fa4.mask[mask](), counters = false}:plan(t.q, t.k, t.v))
     local text = assert(fa4.kernel.source(p, "ptx"))
     local load_ms = fa4.time(function() fa4.emu.load(text) end, {runs = s.rounds}).median_us * 1e-3
     local checked, report = time_launch(s, p, t, false)
     local unchecked = time_launch(s, p, t, true)
-    print(("%-6s  %12d  %8d  %9.3f  %11.3f  %16.1f  %8.2f (%d KB)"):format(mask, report.instructions, report.mmas, checked, unchecked,
+    print(("%-6s  %12d  %5d  %9.3f  %11.3f  %8.1f  %7.2f (%d KB)"):format(mask, report.instructions, report.mmas, checked, unchecked,
       report.instructions / checked * 1e-6, load_ms, #text / 1024))
   end
   return 0

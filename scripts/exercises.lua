@@ -1,11 +1,23 @@
 --- The eight exercises of the FlashAttention-4 chapter, answered by computing them with the library.
 --   fa4 scripts/exercises.lua [1 .. 8]
 local fa4 = require "fa4"
+local page = require "fa4.page"
+
+local usage = [[
+usage: fa4 scripts/exercises.lua [1 .. 8]
+
+Answers the chapter's eight exercises, or one of them, by computing them.
+]]
 
 local function list(values, format)
   local texts = {}
   for i, value in ipairs(values) do texts[i] = (format or "%s"):format(value) end
   return table.concat(texts, ", ")
+end
+
+-- Prints a sentence, wrapped where it is long.
+local function say(format, ...)
+  print(page.wrap(format:format(...), "  "))
 end
 
 -- A plan of one problem; f16 tensors of zeros are enough.
@@ -19,8 +31,8 @@ end
 local function print_barriers(plan, wanted)
   for _, barrier in ipairs(fa4.tables.barriers(plan)) do
     if wanted[barrier.name] then
-      print(("  %-15s %d copies; arrivals %s, %d in all; waiting %s"):format(barrier.name, barrier.copies,
-        table.concat(barrier.arrives, " and "), barrier.count, table.concat(barrier.waits, ", ")))
+      print(page.wrap(("%d copies; arrivals %s, %d in all; waiting %s"):format(barrier.copies, table.concat(barrier.arrives, " and "),
+        barrier.count, table.concat(barrier.waits, ", ")), ("  %-16s"):format(barrier.name)))
     end
   end
 end
@@ -34,8 +46,8 @@ exercises[1] = function()
     print(("S = {%s}: candidate_max %g, delta %g, new_ref %g, acc_scale %.10g"):format(list(scores), step.candidate_max, step.delta,
       step.new_ref, step.acc_scale))
     print(("  P = {%s}, row_sum %.10g, O = {%s}"):format(list(step.p, "%.10g"), step.row_sum, list(step.o, "%.10g")))
-    print(step.rescaled and "  the maximum ran ahead by more than 8: the old sum and O move to the new reference"
-      or "  the maximum ran ahead by at most 8: P stays below 2^8 and the old state keeps its scale")
+    say(step.rescaled and "the maximum ran ahead by more than 8: the old sum and O move to the new reference"
+      or "the maximum ran ahead by at most 8: P stays below 2^8 and the old state keeps its scale")
   end
 end
 
@@ -43,7 +55,7 @@ exercises[2] = function()
   for _, path in ipairs(fa4.tables.data_paths()) do
     print(("%-16s %s"):format(path.name, path.role))
     print(("  %s -> %s"):format(path.from, path.to))
-    print(("  %s; %s; %s"):format(path.primitive, path.hardware, path.in_gemm and "in a GEMM kernel too" or "new"))
+    say("%s; %s; %s", path.primitive, path.hardware, path.in_gemm and "in a GEMM kernel too" or "new")
   end
 end
 
@@ -55,7 +67,7 @@ exercises[3] = function()
   end
   print("P[i] lies over the upper half of S[i]. What keeps them apart:")
   print_barriers(plan, {s_ready = true, p_o_rescale = true, p_ready_2 = true, o_ready = true})
-  print("  S is whole in registers before P is written; the next Q K^T of a stage is issued after the P V that reads its P")
+  say("S is whole in registers before P is written; the next Q K^T of a stage is issued after the P V that reads its P")
 end
 
 exercises[4] = function()
@@ -65,8 +77,8 @@ exercises[4] = function()
     print(("%s: P in two parts of %d + %d columns"):format(tostring(mask), split, 128 - split))
     print_barriers(plan, {s_ready = true, p_o_rescale = true, p_ready_2 = true, o_ready = true})
   end
-  print("256 arrivals of p_o_rescale: 128 softmax threads have stored the first part of P, 128 correction threads have")
-  print("rescaled O or found that they need not; P V of the first part then runs while the second is still being made")
+  say("256 arrivals of p_o_rescale: 128 softmax threads have stored the first part of P, 128 correction threads have rescaled O or "
+    .. "found that they need not; P V of the first part then runs while the second is still being made")
 end
 
 exercises[5] = function()
@@ -76,7 +88,7 @@ exercises[5] = function()
       group.total))
   end
   print(("together %d, an SM has %d; all threads with the largest share: %d"):format(total, fa4.tables.limits.registers, uniform))
-  print("a softmax thread keeps a row of 128 f32 scores; the issuing warps keep next to nothing and give theirs away")
+  say("a softmax thread keeps a row of 128 f32 scores; the issuing warps keep next to nothing and give theirs away")
 end
 
 exercises[6] = function()
@@ -85,11 +97,11 @@ exercises[6] = function()
   for _, pairs_of_8 in ipairs{0, 2, 4} do
     local out = fa4.attention{device = "cpu", exp2 = {emulated_pairs = pairs_of_8, first_fragment = 1}}(q, k, v)
     local report, checked = out.report, fa4.validate(out, q, k, v)
-    print(("%d of 8 pairs: %d exponentials by MUFU, %d by FMA; rescaled rows %d, error ratio %.3f"):format(pairs_of_8,
-      report.exp2_hardware, report.exp2_polynomial, report.rescaled_rows, checked.ratio))
+    print(("%d of 8 pairs: %d exponentials by MUFU, %d by FMA"):format(pairs_of_8, report.exp2_hardware, report.exp2_polynomial))
+    say("rescaled rows %d, error ratio %.3f", report.rescaled_rows, checked.ratio)
   end
-  print("base 2 saves a multiplication, not the exponential: MUFU stays the narrow unit. A cubic on the FMA units takes part")
-  print("of it beside; reference, row sum, O and the rule for rescaling are the same")
+  say("base 2 saves a multiplication, not the exponential: MUFU stays the narrow unit. A cubic on the FMA units takes part of it "
+    .. "beside; reference, row sum, O and the rule for rescaling are the same")
 end
 
 exercises[7] = function()
@@ -106,12 +118,12 @@ exercises[7] = function()
       for j = 4 * block, 4 * block + 3 do seen = seen + (plan:visible(0, 0, i, j) and 1 or 0) end
       classes[block + 1] = ("block %d %s"):format(block, seen == 4 and "full" or seen == 0 and "skipped" or "partial")
     end
-    print(("query %d sees keys up to %d; with blocks of 4 keys: %s"):format(i, last, list(classes)))
+    print(("query %d sees keys up to %d; blocks of 4 keys: %s"):format(i, last, list(classes)))
   end
   local long = plan_of({mask = mask, schedule = fa4.schedule.linear()}, 1024, 1024, 4, 4)
   local lpt = plan_of({mask = mask, schedule = fa4.schedule.lpt{l2_bytes = 2 ^ 30}}, 1024, 1024, 4, 4)
-  print(("later tiles see more keys; 1024 x 1024, 4 heads on 7 workers take %d block units in order, %d longest first"):format(
-    (fa4.schedule.makespan(long, {workers = 7})), (fa4.schedule.makespan(lpt, {workers = 7}))))
+  say("later tiles see more keys; 1024 x 1024, 4 heads on 7 workers take %d block units in order, %d longest first",
+    (fa4.schedule.makespan(long, {workers = 7})), (fa4.schedule.makespan(lpt, {workers = 7})))
 end
 
 exercises[8] = function()
@@ -121,13 +133,16 @@ exercises[8] = function()
     local position, head = plan:row(3, 0, row)
     print(("key head 3, packed row %3d: position %d, query head %d"):format(row, position, head))
   end
-  print("all 128 rows read key head 3: one K and V tile serves them")
+  say("all 128 rows read key head 3: one K and V tile serves them")
 end
 
 local function main(arguments)
   local wanted = tonumber(arguments[1])
-  if arguments[1] and not exercises[wanted] then
-    io.stderr:write("usage: fa4 scripts/exercises.lua [1 .. 8]\n")
+  if arguments[1] == "--help" then
+    io.stdout:write(usage)
+    return 0
+  elseif #arguments > 1 or (arguments[1] and not exercises[wanted]) then
+    io.stderr:write(usage)
     return 2
   end
   for i = wanted or 1, wanted or #exercises do

@@ -6,14 +6,19 @@ local fa4 = require "fa4"
 local usage = [[
 usage: fa4 scripts/experiment.lua [options]
 
-Sweeps the rescale threshold, the order of key blocks and the exp2 split over the attention inputs of a
-real language model and over synthetic ones; prints a table and a plot. Exit status 1 when a row fails.
+Sweeps the rescale threshold, the order of key blocks and the exp2 split over
+the attention inputs of a real language model and over synthetic ones; prints a
+table and a plot. Exit status 1 when a row fails.
 
-  --device NAME     "cpu", "cuda", "emu", ...; may be given more than once (default: every device here)
-  --input FILE      a safetensors file with q, k, v (batch, seq, heads, dim), causal, in place of the real data
-  --sharpness X     the deviation of the synthetic scores in natural units (default 10)
+  --device NAME     "cpu", "cuda", "emu", ...; may be given more than once
+                    (default: every device here)
+  --input FILE      a safetensors file with q, k, v (batch, seq, heads, dim),
+                    causal, in place of the real data
+  --sharpness X     the deviation of the synthetic scores in natural units
+                    (default 10)
   --quick           fewer thresholds and orders
-  --json FILE, --csv FILE, --svg FILE   write the rows, or a picture of them
+  --json FILE, --csv FILE, --svg FILE
+                    write the rows, or a picture of them
   --help            this text
 ]]
 

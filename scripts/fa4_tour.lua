@@ -5,7 +5,21 @@
 local fa4 = require "fa4"
 local kernel = require "fa4.kernel"
 
-local blocks, causal = tonumber(arg[1]) or 2, arg[2] == "causal"
+local usage = [[
+usage: fa4 scripts/fa4_tour.lua [key blocks, 1..64, default 2] [causal]
+
+Runs one pair of query tiles of the Blackwell kernel on the emulator and prints
+a line for every barrier that completes.
+]]
+
+local blocks, causal = tonumber(arg[1] or 2), arg[2] == "causal"
+if arg[1] == "--help" then
+  io.stdout:write(usage)
+  return
+elseif not blocks or blocks % 1 ~= 0 or blocks < 1 or blocks > 64 or (arg[2] and not causal) or arg[3] then
+  io.stderr:write(usage)
+  os.exit(2)
+end
 local keys, dim = 128 * blocks, 64
 local q = fa4.randn({1, 256, 1, dim}, {dtype = "f16", seed = 1})
 local k = fa4.randn({1, keys, 1, dim}, {dtype = "f16", seed = 2})
@@ -72,7 +86,7 @@ local function show_values(session, name, stage)
     print(("        S%d row %d, columns %d..: %s"):format(stage, ROW, 128 * stage, row_of(session, 128 * stage, ROW)))
   elseif name == "p_o_rescale" then
     local first = 128 * stage + 64
-    print(("        P%d row %d, columns %d.. (two weights each): %s"):format(stage, ROW, first, weights_of(session, first, ROW)))
+    print(("        P%d row %d, columns %d.. (two each): %s"):format(stage, ROW, first, weights_of(session, first, ROW)))
   elseif name == "o_ready" then
     print(("        O%d row %d, columns %d..: %s"):format(stage, ROW, 256 + 128 * stage, row_of(session, 256 + 128 * stage, ROW)))
   end

@@ -1,6 +1,7 @@
 --- A conformance test of the devices: named suites of problems, each held to the float64 reference; one line a case with its error.
 --   fa4 scripts/validate.lua [--suite NAME] [--device NAME] [--list] [--help]
 local fa4 = require "fa4"
+local page = require "fa4.page"
 
 local usage = [[
 usage: fa4 scripts/validate.lua [--suite NAME] [--device NAME] [--list] [--help]
@@ -8,7 +9,11 @@ usage: fa4 scripts/validate.lua [--suite NAME] [--device NAME] [--list] [--help]
   --suite NAME    one suite; may be given more than once (default: all)
   --device NAME   "cpu" (default), "cuda", "emu", "emu:sm_90a", ...
   --list          the suites' names
-Exit status 1 when a case fails. Cases that the device cannot run are named and skipped.
+
+A line a case: the largest error of O, as a share of what a naive computation in
+the input's dtype may have (ratio) and of its bound, and the error of LSE. Exit
+status 1 when a case fails. Cases that the device cannot run are named and
+skipped.
 ]]
 
 local HERE = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
@@ -53,23 +58,25 @@ end)
 suite("heads", function(case)
   for _, heads in ipairs{{1, 1}, {6, 2}, {8, 1}, {32, 8}, {9, 3}} do
     for _, packing in ipairs{true, false} do
-      case(("%d query heads on %d, %s"):format(heads[1], heads[2], packing and "packed where possible" or "not packed"),
+      case(("%d query heads on %d, %s"):format(heads[1], heads[2], packing and "packed" or "not packed"),
         shape(140, 200, {hq = heads[1], hkv = heads[2]}), {mask = fa4.mask.causal(), gqa_packing = packing})
     end
   end
 end)
 
 suite("masks", function(case)
+  local m = fa4.mask
   local masks = {
-    fa4.mask.full(), fa4.mask.causal(), fa4.mask.window{left = 100, right = 0}, fa4.mask.window{left = 5, right = 60},
-    fa4.mask.prefix{length = 150}, fa4.mask.document{lengths = {100, 40, 200, 60}},
-    fa4.mask.all_of(fa4.mask.causal(), fa4.mask.document{lengths = {300, 100}}),
-    fa4.mask.any_of(fa4.mask.window{left = 10, right = 10}, fa4.mask.prefix{length = 3}), fa4.mask.none_of(fa4.mask.causal()),
-    fa4.mask.lua{function(i, j) return (i * 7 + j * 3) % 5 ~= 0 end}, fa4.mask.lua{function(i, j, h) return (i + j) % (h + 2) == 0 end},
+    {"full", m.full()}, {"causal", m.causal()}, {"window of 100 left, 0 right", m.window{left = 100, right = 0}},
+    {"window of 5 left, 60 right", m.window{left = 5, right = 60}}, {"prefix of 150", m.prefix{length = 150}},
+    {"four documents", m.document{lengths = {100, 40, 200, 60}}},
+    {"two documents, causal", m.all_of(m.causal(), m.document{lengths = {300, 100}})},
+    {"window of 10 each way or prefix of 3", m.any_of(m.window{left = 10, right = 10}, m.prefix{length = 3})},
+    {"keys above the diagonal", m.none_of(m.causal())},
+    {"a Lua function of i, j", m.lua{function(i, j) return (i * 7 + j * 3) % 5 ~= 0 end}},
+    {"a Lua function of i, j, h", m.lua{function(i, j, h) return (i + j) % (h + 2) == 0 end}},
   }
-  for _, mask in ipairs(masks) do
-    case(tostring(mask):gsub(" of .*/", " of "), shape(300, 400), {mask = mask})
-  end
+  for _, one in ipairs(masks) do case(one[1], shape(300, 400), {mask = one[2]}) end
 end)
 
 suite("rescaling", function(case)
@@ -113,16 +120,28 @@ local function run_case(case, device)
   local out, finding = op(a, b, c)
   if not out then return false, finding end
   local result = fa4.validate(out, q, k, v)
-  return result.pass, ("error %.2e, ratio %.3f, bound %.3f, LSE %.1e"):format(result.o_error, result.ratio, result.bound, result.lse_error)
+  return result.pass, nil, result
+end
+
+-- "PASS", the figures and the title; a reason stands below.
+local function print_case(word, title, reason, result)
+  local figures = (" "):rep(31)
+  if result then
+    figures = ("%8.2e  %5.3f  %5.3f  %7.1e"):format(result.o_error, result.ratio, result.bound, result.lse_error)
+  end
+  print(page.wrap(title, ("%s  %s  "):format(word, figures)))
+  if reason then print(page.wrap(reason, "      ")) end
 end
 
 local function run_suite(name, device, totals)
+  print("         error  ratio  bound      LSE  " .. name)
   for _, case in ipairs(suites[name]) do
-    local pass, text = run_case(case, device)
+    local pass, reason, result = run_case(case, device)
     local word = pass and "PASS" or pass == nil and "SKIP" or "FAIL"
     totals[word] = totals[word] + 1
-    print(("%s  %-10s %-58s %s"):format(word, name, case.title, text))
+    print_case(word, case.title, reason, result)
   end
+  print()
 end
 
 local function main()

@@ -6,7 +6,11 @@ local function run(name, arguments, options)
   local words = {"cd / && exec", program.quote(here .. "/" .. program.fa4), program.quote(here .. "/scripts/" .. name)}
   if program.fa4:sub(1, 1) == "/" then words[2] = program.quote(program.fa4) end
   for _, argument in ipairs(arguments or {}) do words[#words + 1] = program.quote(argument) end
-  return program.shell(table.concat(words, " "), options)
+  local result = program.shell(table.concat(words, " "), options)
+  -- Whatever a script says is readable on a terminal of 80 columns.
+  local columns, line = program.widest(result.out)
+  assert.is_true(columns <= 80, ("%s: %d columns: %s"):format(name, columns, line))
+  return result
 end
 
 describe("the experiment", function()
@@ -57,7 +61,8 @@ describe("the exercises", function()
 
   -- Worked out by hand, from the chapter's formulas and settings.
   local function says(...)
-    for _, text in ipairs{...} do assert.is_truthy(out:find(text, 1, true), text .. "\n" .. out) end
+    local words = out:gsub("\n  +", "\n"):gsub("%s+", " ")
+    for _, text in ipairs{...} do assert.is_truthy(words:find((text:gsub("%s+", " ")), 1, true), text .. "\n" .. out) end
   end
 
   it("1: keep the reference for a rise of 3, move it for a rise of 9", function()
@@ -99,8 +104,8 @@ describe("the exercises", function()
   end)
 
   it("7: see keys up to 2 and 7", function()
-    says("query 0 sees keys up to 2; with blocks of 4 keys: block 0 partial, block 1 skipped",
-      "query 5 sees keys up to 7; with blocks of 4 keys: block 0 full, block 1 full")
+    says("query 0 sees keys up to 2; blocks of 4 keys: block 0 partial, block 1 skipped",
+      "query 5 sees keys up to 7; blocks of 4 keys: block 0 full, block 1 full")
   end)
 
   it("8: pack 32 positions of 4 heads", function()
@@ -111,6 +116,7 @@ describe("the exercises", function()
   it("can be asked for one at a time", function()
     assert.is_truthy(run("exercises.lua", {"8"}).out:find("^Exercise 8\n"))
     assert.equal(2, run("exercises.lua", {"9"}).code)
+    assert.equal(0, run("exercises.lua", {"--help"}).code)
   end)
 end)
 
@@ -119,18 +125,23 @@ describe("the conformance test", function()
     local result = run("validate.lua", {"--suite", "dtypes", "--suite", "numbers"})
     assert.equal(0, result.code, result.out .. result.err)
     assert.is_truthy(result.out:find("\n19 passed, 0 failed\n", 1, true), result.out)
-    for line in result.out:gmatch("PASS[^\n]*") do assert.is_truthy(line:find("error %d%.%d%de[+-]%d+")) end
+    assert.is_truthy(result.out:find("error  ratio  bound      LSE  dtypes\n", 1, true))
+    for line in result.out:gmatch("PASS[^\n]*") do
+      assert.is_truthy(line:find("^PASS  %d%.%d%de[+-]%d+  %d%.%d%d%d  %d%.%d%d%d  %d%.%de[+-]%d+  %w"), line)
+    end
   end)
 
   it("lists its suites, and refuses others", function()
     assert.equal("shapes\ndtypes\nheads\nmasks\nrescaling\nnumbers\n", run("validate.lua", {"--list"}).out)
     assert.equal(2, run("validate.lua", {"--suite", "nothing"}).code)
+    assert.is_truthy(run("validate.lua", {"--help"}).out:find("--device", 1, true))
   end)
 end)
 
 describe("the benchmark", function()
   it("measures against the peak of the same run and writes rows with stable keys", function()
     local path = os.tmpname()
+    assert.is_truthy(run("bench.lua", {"--help"}).out:find("--rounds", 1, true))
     local result = run("bench.lua", {"--rounds", "1", "--dtype", "f32,f16", "--dim", "64", "--length", "256", "--heads", "2,1",
       "--json", path})
     assert.equal(0, result.code, result.err)
@@ -145,6 +156,11 @@ describe("the benchmark", function()
 end)
 
 describe("the tour", function()
+  it("refuses arguments that it does not know", function()
+    assert.equal(2, run("fa4_tour.lua", {"two"}).code)
+    assert.equal(0, run("fa4_tour.lua", {"--help"}).code)
+  end)
+
   it("tells a tile's story barrier by barrier, from the kernel's own tables and memories", function()
     local result = run("fa4_tour.lua", {"1"}, {seconds = 120})
     if result.out == "" and result.err:find("NVRTC", 1, true) then pending("no kernel can be compiled here: " .. result.err) end

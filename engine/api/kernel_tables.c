@@ -23,11 +23,16 @@ static void put(writer *w, const char *format, ...) {
     if (w->used >= TEXT_BYTES) w->used = TEXT_BYTES - 1;
 }
 
-/* "softmax, correction" of role bits. */
+/* "softmax, correction" of role bits; "all but schedule" where one is missing. */
 static const char *roles_text(int32_t roles, char text[96]) {
     size_t used = 0;
     text[0] = '\0';
     if (roles == FWD_ROLE_ALL) return "all";
+    int32_t missing = FWD_ROLE_ALL & ~roles;
+    if ((missing & (missing - 1)) == 0) {
+        snprintf(text, 96, "all but %s", kernel_role_name(missing));
+        return text;
+    }
     for (int32_t bit = 1; bit < FWD_ROLE_ALL; bit *= 2)
         if (roles & bit) used += (size_t)snprintf(text + used, 96 - used, "%s%s", used ? ", " : "", kernel_role_name(bit));
     return text;
@@ -57,12 +62,12 @@ static void put_regions(writer *w, const char *title, const kernel_region *regio
 
 static void put_barriers(writer *w, const kernel_tables *t) {
     char arrives[96], waits[96];
-    put(w, "\n%-18s copies  at       arrivals  from                 waits\n", "barrier");
+    put(w, "\n%-16s copies at      arrivals from                 waits\n", "barrier");
     for (int32_t i = 0; i < t->barrier_count; i++) {
         const kernel_barrier *b = &t->barriers[i];
         char at[24];
         snprintf(at, sizeof at, b->named ? "id %d" : "%d", b->first);
-        put(w, "%-18s %-7d %-8s %-9d %-20s %s\n", b->name, b->copies, at, b->count, roles_text(b->arrives, arrives), roles_text(b->waits, waits));
+        put(w, "%-16s %-6d %-7s %-8d %-20s %s\n", b->name, b->copies, at, b->count, roles_text(b->arrives, arrives), roles_text(b->waits, waits));
     }
 }
 

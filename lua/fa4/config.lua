@@ -1,6 +1,7 @@
 --- The one schema: every field that `fa4.attention` takes, with its type, range, unit, default and a sentence. Checking, printing,
 -- the prompt's help and the reference page all read it. Leaves to C what depends on the tensors or the device.
 local errors = require "fa4.errors"
+local page = require "fa4.page"
 
 local config = {}
 local raise, show = errors.raise, errors.show
@@ -122,27 +123,14 @@ local function default_of(field)
   return show(field.default)
 end
 
-local function wrapped(text, indent)
-  local lines, line = {}, indent
-  for word in text:gmatch("%S+") do
-    if #line + #word + 1 > 79 and line ~= indent then
-      lines[#lines + 1] = line
-      line = indent
-    end
-    line = line .. (line == indent and "" or " ") .. word
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n")
-end
-
 --- A field's documentation, from the schema.
 -- @tparam string name dotted, such as "rescale.threshold", or a group such as "rescale"
 -- @treturn ?string several lines; nil for an unknown name
 function config.describe(name)
   local field = by_name[name]
   if field then
-    return wrapped(("config field %s: %s; default %s"):format(name, allowed(field), default_of(field)), "") .. "\n"
-      .. wrapped(field.doc, "  ")
+    return page.wrap(("config field %s: %s; default %s"):format(name, allowed(field), default_of(field))) .. "\n"
+      .. page.wrap(field.doc, "  ")
   end
   if groups[name] then
     local lines = {("config group %s = {%s = ...}"):format(name, table.concat(groups[name], " = ..., "))}
@@ -249,8 +237,8 @@ return setmetatable(config, {
   __tostring = function()
     local lines = {}
     for _, field in ipairs(config.fields) do
-      lines[#lines + 1] = wrapped(("%s: %s; default %s"):format(field.name, allowed(field), default_of(field)), "")
-      lines[#lines + 1] = wrapped(field.doc, "    ")
+      lines[#lines + 1] = page.wrap(("%s: %s; default %s"):format(field.name, allowed(field), default_of(field)))
+      lines[#lines + 1] = page.wrap(field.doc, "    ")
     end
     return table.concat(lines, "\n")
   end,

@@ -1,6 +1,7 @@
 --- Documentation for `?name`: the comments above the library's own functions and the sentences of the config schema, so that there
 -- is one source of both.
 local config = require "fa4.config"
+local page = require "fa4.page"
 
 local doc = {}
 
@@ -42,20 +43,6 @@ local function tag_text(line)
   if rest then return "  " .. rest end
 end
 
-local function wrapped(text)
-  local indent = text:match("^%s*")
-  local lines, line = {}, indent
-  for word in text:gmatch("%S+") do
-    if #line + #word + 1 > 79 and line:find("%S") then
-      lines[#lines + 1] = line
-      line = indent .. (indent ~= "" and "  " or "")
-    end
-    line = line .. (line:find("%S") and " " or "") .. word
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n")
-end
-
 local function finish(comment)
   local parts = {}
   for _, line in ipairs(comment) do
@@ -66,7 +53,9 @@ local function finish(comment)
     end
   end
   local lines = {}
-  for _, part in ipairs(parts) do lines[#lines + 1] = wrapped(part:find("^@") and tag_text(part) or part) end
+  for _, part in ipairs(parts) do
+    lines[#lines + 1] = part:find("^@") and page.wrap(tag_text(part), "  ", 4) or page.wrap(part)
+  end
   return table.concat(lines, "\n")
 end
 

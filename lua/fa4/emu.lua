@@ -7,6 +7,7 @@
 --     s:run{stop = "mbarrier.try_wait"}; print(s); print(s:barriers())
 local errors = require "fa4.errors"
 local native = require "fa4.ffi"
+local page = require "fa4.page"
 local tensor = require "fa4.tensor"
 
 local emu = {}
@@ -418,7 +419,8 @@ end
 function session:__tostring()
   local lines = {}
   for i, f in ipairs(self:where()) do
-    lines[i] = ("warp %2d  lanes %08x  %5d  line %-5d %-30s %s"):format(f.warp, f.lanes, f.instruction, f.line, f.state, f.text)
+    local place = ("warp %2d  lanes %08x  %5d  line %-5d %s  "):format(f.warp, f.lanes, f.instruction, f.line, f.state)
+    lines[i] = page.wrap(f.text, place, 8)
   end
   return #lines > 0 and table.concat(lines, "\n") or "(the CTA has ended)"
 end

@@ -2,6 +2,7 @@
 local cache = require "fa4.cache"
 local errors = require "fa4.errors"
 local native = require "fa4.ffi"
+local page = require "fa4.page"
 local report = require "fa4.report"
 
 local info = {}
@@ -60,40 +61,30 @@ function info.get()
   return setmetatable(made, meta)
 end
 
--- Text in lines of at most 80 columns; what follows the first is indented.
-local function wrapped(text)
-  local lines, line = {}, text:match("^%S+%s+%S+")
-  for word in text:sub(#line + 1):gmatch("%S+") do
-    if #line + 1 + #word > 80 then
-      lines[#lines + 1] = line
-      line = (" "):rep(12)
-    end
-    line = line .. " " .. word
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n")
+-- A name and words beside it.
+local function entry(name, words)
+  return page.wrap(words, ("%-13s"):format(name))
 end
 
 -- Where the GPU's kernels come from.
 local function kernel_lines(k)
   local kept = k.folder and ("%d kept in %s"):format(k.entries, k.folder) or "none kept on disk"
-  local lines = {wrapped(("kernels      %d in the library, %s"):format(k.catalogue, kept))}
-  lines[2] = wrapped("compiler     " .. (k.compiler or "none, so only those kernels: " .. k.compiler_missing))
-  if k.warning then lines[3] = wrapped("cache        " .. k.warning) end
+  local lines = {entry("kernels", ("%d in the library, %s"):format(k.catalogue, kept))}
+  lines[2] = entry("compiler", k.compiler or "none, so only those kernels: " .. k.compiler_missing)
+  if k.warning then lines[3] = entry("cache", k.warning) end
   return lines
 end
 
 function meta.__tostring(i)
   local lines = {
     "fa4 " .. i.version,
-    ("cpu          %s"):format(i.cpu.model),
-    ("             instruction set %s (usable: %s)"):format(i.cpu.path, i.cpu.usable),
-    ("             %d threads, %d CPUs allowed"):format(i.cpu.threads, i.cpu.cpus),
+    entry("cpu", i.cpu.model),
+    entry("", ("instruction set %s (usable: %s)"):format(i.cpu.path, i.cpu.usable)),
+    entry("", ("%d threads, %d CPUs allowed"):format(i.cpu.threads, i.cpu.cpus)),
   }
   for _, name in ipairs(DEVICES) do
     local device = i.devices[name]
-    local text = device.usable and "usable" or "not usable: " .. device.message
-    lines[#lines + 1] = wrapped(("%-12s %s"):format(name, text))
+    lines[#lines + 1] = entry(name, device.usable and "usable" or "not usable: " .. device.message)
   end
   for _, line in ipairs(kernel_lines(i.kernels)) do lines[#lines + 1] = line end
   lines[#lines + 1] = ("memory       %s bytes in %d tensors"):format(report.grouped(i.memory.host_bytes), i.memory.storages)

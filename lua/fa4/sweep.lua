@@ -6,6 +6,7 @@ local errors = require "fa4.errors"
 local files = require "fa4.files"
 local json = require "fa4.json"
 local native = require "fa4.ffi"
+local page = require "fa4.page"
 local plot = require "fa4.plot"
 local progress = require "fa4.progress"
 local report = require "fa4.report"
@@ -248,47 +249,40 @@ local TABLE = {
   {"p_max", "P max", "%.5g"}, {"o_rms_error", "RMS err", "%.3g"}, {"error_ratio", "ratio", "%.3f"}, {"time_us", "time us", "%.0f"},
 }
 
+-- The table's columns, and how many of the first say what was run.
 local function table_columns(self)
   local columns = {}
-  if varies(self, "input") then columns[1] = {"input", "input"} end
-  if varies(self, "device") then columns[#columns + 1] = {"device", "device"} end
-  for _, field in ipairs(self.over) do
-    if field.name ~= "device" then columns[#columns + 1] = {field.short, field.short} end
+  local function add(key, heading, format)
+    local plain = type(self[1][key]) == "string"
+    columns[#columns + 1] = {key = key, heading = heading, format = format or "%.6g", left = plain, label = not plain and heading or nil}
   end
-  for _, column in ipairs(TABLE) do columns[#columns + 1] = column end
-  columns[#columns + 1] = {"pass", ""}
-  return columns
+  if varies(self, "input") then add("input", "input") end
+  if varies(self, "device") then add("device", "device") end
+  for _, field in ipairs(self.over) do
+    if field.name ~= "device" then add(field.short, field.short) end
+  end
+  local run = #columns
+  for _, column in ipairs(TABLE) do add(unpack(column)) end
+  columns[#columns + 1] = {key = "pass", heading = "", left = true}
+  return columns, run
 end
 
 local function cell_text(row, column)
-  local value = row[column[1]]
-  if column[1] == "pass" then return value and "PASS" or "FAIL" .. (row.message and ": " .. row.message or "") end
+  local value = row[column.key]
+  if column.key == "pass" then return value and "PASS" or "FAIL" end
   if value == nil then return "" end
-  if type(value) == "number" then return column[3] and column[3]:format(value) or ("%.6g"):format(value) end
-  return tostring(value)
+  return type(value) == "number" and column.format:format(value) or tostring(value)
 end
 
 function meta.__tostring(self)
   if #self == 0 then return "no rows" end
-  local columns, lines, widths = table_columns(self), {{}}, {}
-  for c, column in ipairs(columns) do lines[1][c] = column[2] end
-  for _, row in ipairs(self) do
-    local line = {}
-    for c, column in ipairs(columns) do line[c] = cell_text(row, column) end
-    lines[#lines + 1] = line
+  local columns, run = table_columns(self)
+  local rows = {}
+  for i, row in ipairs(self) do
+    rows[i] = {note = row.message}
+    for c, column in ipairs(columns) do rows[i][c] = cell_text(row, column) end
   end
-  for _, line in ipairs(lines) do
-    for c, text in ipairs(line) do widths[c] = math.max(widths[c] or 0, #text) end
-  end
-  for i, line in ipairs(lines) do
-    for c, text in ipairs(line) do
-      local blank = (" "):rep(widths[c] - #text)
-      local left = type(self[1][columns[c][1]]) == "string" or c == #line
-      line[c] = left and text .. blank or blank .. text
-    end
-    lines[i] = table.concat(line, "  "):gsub("%s+$", "")
-  end
-  return table.concat(lines, "\n")
+  return page.table(columns, rows, run - 1)
 end
 
 --- Prints the rows as a table. Returns nothing: the prompt would print it again.

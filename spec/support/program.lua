@@ -31,6 +31,19 @@ function program.patience()
   return math.max(1, load / processors) * (program.build == "build" and 1 or 4)
 end
 
+--- The longest line of a text.
+-- @tparam string text UTF-8
+-- @treturn int characters
+-- @treturn string the line
+function program.widest(text)
+  local most, longest = 0, ""
+  for line in text:gmatch("[^\n]+") do
+    local _, count = line:gsub("[^\128-\191]", "")
+    if count > most then most, longest = count, line end
+  end
+  return most, longest
+end
+
 --- Runs a shell command.
 -- @tparam string command
 -- @tparam[opt] table options `input` (standard input, default empty), `seconds` (default 60)
