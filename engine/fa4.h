@@ -300,7 +300,7 @@ typedef struct fa4_plan_header {
     int32_t mask_class;   /* fa4_mask_class */
     fa4_problem problem;
     fa4_schedule schedule; /* resolved: nothing is -1 */
-    float scale_log2;      /* |scale| * log2(e); 2^-100 when scale is 0 */
+    float scale_log2;      /* |scale| * log2(e), kept within 2^-100 .. 2^126 */
     int32_t scale_negative; /* 1: scores are negated */
     int32_t group;         /* heads_q / heads_kv */
     int32_t packed;        /* 1: rows are (position, head in group) */
@@ -408,7 +408,7 @@ typedef struct fa4_validation {
     int32_t worst_kind;  /* 0 none, 1 an element of o, 2 an element of lse */
     double o_error;      /* largest |O - ref| */
     double naive_error;  /* the same for the naive computation in the input's dtype; 0 for f32 */
-    double floor;
+    double floor;        /* of O's own dtype */
     double ratio;        /* o_error / (naive_error + floor); 0 for f32 */
     double bound;        /* largest |O - ref| / (its own bound) */
     double lse_error;    /* largest |LSE - ref| / max(1, |ref|) */
@@ -423,7 +423,7 @@ typedef struct fa4_validator fa4_validator;
 FA4_API fa4_status fa4_validator_create(fa4_context *context, const fa4_request *request, const fa4_tensors *tensors,
                                         fa4_validator **validator, fa4_error *err);
 FA4_API void fa4_validator_destroy(fa4_validator *validator); /* NULL is allowed */
-/* Compares o and, when the problem asks for it, lse of tensors. cubic: 1 when an exp2 polynomial was used (f32's bound). */
+/* Compares o and, when the problem asks for it, lse of tensors (then one must be there). cubic: 1 when an exp2 polynomial was used (f32's bound). */
 FA4_API fa4_status fa4_validator_check(const fa4_validator *validator, const fa4_tensors *tensors, int32_t cubic,
                                        fa4_validation *result, fa4_error *err);
 /* Both in one. Compares tensors->o and ->lse with the reference; tolerances as in the README, "Validation". */

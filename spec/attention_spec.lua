@@ -1,5 +1,6 @@
 local fa4 = require "fa4"
 local formula = require "spec.support.formula"
+local program = require "spec.support.program"
 
 local INF = math.huge
 local DTYPES = {"f16", "bf16", "f32"}
@@ -134,6 +135,28 @@ describe("known answer 6, scale 0", function()
         assert.valid(op(config)(q, k, v), q, k, v)
       end)
     end
+  end)
+end)
+
+describe("a scale", function()
+  it("may be any finite number on the CPU, and is refused with the reason where a GPU's floats end", function()
+    local q, k, v = formula.qkv({1, 40, 1, 64}, {1, 300, 1, 64})
+    for _, scale in ipairs{1e-320, 1e10, 1e37, -1e38, 1e39, -1e300} do
+      local out = op{scale = scale, mask = fa4.mask.causal()}(q, k, v)
+      assert.valid(out, q, k, v)
+      assert.equal(out.plan.hash, fa4.plan.parse(out.plan:text()).hash)
+      if math.abs(scale) > 1e6 then
+        local plan, message = fa4.attention{device = "emu", scale = scale}:plan(q, k, v)
+        assert.is_nil(plan)
+        assert.is_truthy(message:find("scale: emu:sm_100a takes up to 1e6", 1, true), message)
+      end
+    end
+    -- What is infinite in double too is NaN in the reference.
+    local out = op{scale = 1.7e308}(q, k, v)
+    assert.is_true(out.o:get(0, 0, 0, 0) ~= out.o:get(0, 0, 0, 0))
+    local plan, message = fa4.attention{device = "emu", soft_cap = 1e5}:plan(q, k, v)
+    assert.is_nil(plan)
+    assert.is_truthy(message:find("soft_cap", 1, true))
   end)
 end)
 
@@ -274,7 +297,39 @@ describe("known answer 11, six query heads on two key heads", function()
 end)
 
 describe("known answer 12, a device of another generation", function()
-  pending("needs a GPU backend")
+  -- The driver is a fake with one device of a given compute capability; the executable and its choice are real.
+  local function with_device(capability, code)
+    local fake = program.build .. "/tests/libfakecuda.so"
+    local result = program.run({"-e", code}, {env = ("FA4_LIBCUDA=%s FA4_FAKE_CUDA=%s"):format(program.quote(fake), capability)})
+    return result.out, result
+  end
+  local CHOOSE = 'print(select(2, fa4.device "cuda:sm_%s")) print(pcall(fa4.attention, {device = "cuda:sm_%s"}))'
+  local AUTO = [[
+    local q = fa4.randn({1, 9, 2, 64}, {dtype = "f16"})
+    local op = fa4.attention{device = "auto", mask = fa4.mask.causal()}
+    print(op:plan(q, q, q).device)
+    if op:plan(q, q, q).device == "cpu" then
+      local out = op(q, q, q)
+      print(out.report.device, fa4.validate(out, q, q, q).pass)
+    end]]
+
+  it("is refused when it is chosen, with its name, both capabilities and what can run instead", function()
+    for _, case in ipairs{{"9.0", "100a", "10.0", "cuda:sm_90a"}, {"10.0", "90a", "9.0", "cuda:sm_100a"}} do
+      local out = with_device(case[1], CHOOSE:format(case[2], case[2]))
+      for _, part in ipairs{"Fake GPU", "capability " .. case[1], "needs compute capability " .. case[3], '"' .. case[4] .. '"', '"cpu"',
+        '"emu:sm_100a"', '"emu:sm_90a"', "\nfalse"} do
+        assert.is_truthy(out:find(part, 1, true), part .. " is missing in\n" .. out)
+      end
+    end
+    local _, result = with_device("9.0", 'fa4.attention{device = "cuda:sm_100a"}')
+    assert.equal(3, result.code)
+  end)
+
+  it("is passed over by auto, which says what it took", function()
+    assert.equal("cuda:0\n", (with_device("9.0", AUTO)))
+    assert.equal("cuda:0\n", (with_device("10.0", AUTO)))
+    for _, capability in ipairs{"8.0", "12.0"} do assert.equal("cpu\ncpu\ttrue\n", (with_device(capability, AUTO))) end
+  end)
 end)
 
 describe("known answer 13, an error in a mask", function()

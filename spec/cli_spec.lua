@@ -35,6 +35,29 @@ describe("the command line", function()
     end
   end)
 
+  it("names a variable of the environment that has a wrong value, the value and what is allowed", function()
+    for _, case in ipairs({ { "FA4_NUM_THREADS", "two", "1..1024" }, { "FA4_NUM_THREADS", "99999", "1..1024" },
+      { "FA4_NUM_THREADS", "0", "1..1024" }, { "FA4_CPU", "sse9", "scalar, avx2, avx512 or avx512_bf16" }, { "FA4_CACHE", "off", "0..1" },
+      { "FA4_CACHE_BYTES", "1GB", "a whole number" } }) do
+      local result = program.run({ "info" }, { env = case[1] .. "=" .. case[2] })
+      assert.equal(1, result.code)
+      assert.equal("", result.out)
+      assert.truthy(result.err:find("^fa4: " .. case[1] .. ": expected [^\n]*\n$"), result.err)
+      for _, part in ipairs(case) do
+        assert.truthy(result.err:find(part, 1, true), result.err)
+      end
+    end
+    for _, case in ipairs({ { "FA4_EMU_SCHEDULE", "fair" }, { "FA4_EMU_SEED", "x" } }) do
+      local result = program.run({ "-e", "fa4.attention{device = 'emu'}" }, { env = case[1] .. "=" .. case[2] })
+      assert.equal(3, result.code)
+      assert.truthy(result.err:find(case[1] .. ": expected", 1, true), result.err)
+    end
+    local result = program.run({ "info" }, { env = "FA4_LOG=loud" })
+    assert.equal(0, result.code)
+    assert.equal('fa4: warn: FA4_LOG: expected error, warn, info or debug, got "loud"\n', result.err)
+    assert.equal("", program.run({ "info" }, { env = "FA4_NUM_THREADS= FA4_CPU= FA4_CACHE= FA4_LOG= FA4_EMU_SEED= FA4_EMU_SCHEDULE=" }).err)
+  end)
+
   it("runs -e and -l in the order given", function()
     local result = run("-e", "x = 1", "-l", "bit", "-e", "print(x, bit.bor(1, 2))")
     assert.equal("1\t3\n", result.out)

@@ -4,6 +4,7 @@
 #include "attention.h"
 #include "cpu/cpu.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -263,6 +264,38 @@ static void test_known_answers(void) {
     CHECK(a.total.rescaled_rows == 1 && a.total.rescaled_warps == 1, "%d rows",
           (int)a.total.rescaled_rows);
     attention_destroy(&a);
+}
+
+/* Scales and caps at and beyond the ends of float: the answer is that of double, whose infinite scores make a row NaN. */
+static void test_extreme_scales(void) {
+    static const double scales[] = {0,    1e-320, 1e-300, -1e-45, 1e-38, 1e20,    1e30,
+                                    1e37, -1e38,  3.4e38, 1e39,   -1e300, DBL_MAX, -DBL_MAX};
+    static const double caps[] = {0, 0, 30, 1e-300, 1e300};
+    char what[96];
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        for (size_t c = 0; c < sizeof caps / sizeof *caps; c++) {
+            if (caps[c] > 1e100 && fabs(scales[i]) > 1e100) continue; // Float tells those capped scores apart too badly.
+            attention a = attention_problem((int32_t)(i + c) % 3, 1, 40, 300, 2, 1, 64, 64);
+            attention_mask(&a, c % 2 ? FA4_MASK_CAUSAL : FA4_MASK_FULL, 0, 0);
+            a.request.problem.scale = scales[i];
+            a.request.problem.soft_cap = caps[c];
+            if (c == 1) a.request.schedule.row_max = FA4_ROW_MAX_FIRST_BLOCK;
+            if (c == 0) a.request.schedule.kv_splits = 2;
+            attention_create(&a, i);
+            attention_expect(&a);
+            for (int64_t row = 0; row < 2 * 40; row++)
+                if (fabs(a.lse[row]) > (double)FLT_MAX) a.lse[row] = (double)(float)a.lse[row];
+            snprintf(what, sizeof what, "scale %g, cap %g", scales[i], caps[c]);
+            check_all(&a, what);
+            attention_destroy(&a);
+        }
+    attention a = attention_problem(FA4_F32, 1, 5, 200, 1, 1, 16, 16); // Products of 3e37 times 0.
+    a.request.problem.scale = 0;
+    attention_create(&a, 3);
+    fill_all(&a.t.q, 1.5e18);
+    for (int64_t j = 0; j < 200; j++)
+        fill_row(&a.t.k, j, (double)j * 6e15);
+    check_and_destroy(&a, "scale 0 of large products");
 }
 
 /* A NaN or infinity in any key column: seen, it makes the row NaN; hidden, it changes nothing. */
@@ -618,6 +651,7 @@ int main(void) {
     test_bits();
     test_late_first_key();
     test_known_answers();
+    test_extreme_scales();
     test_exp2_split();
     test_rounded_weights();
     test_not_finite();

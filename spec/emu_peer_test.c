@@ -343,7 +343,7 @@ int main(void) {
     }
     closedir(dir);
     qsort(names, (size_t)count, sizeof *names, by_name);
-    pool_create(pool_default_threads(), &workers, NULL);
+    pool_create(pool_cpus(), &workers, NULL);
     for (int i = 0; i < count; i++) {
         one_peer(folder, names[i], workers);
         free(names[i]);

@@ -161,17 +161,22 @@ static void test_quota(void) {
 }
 
 static void test_defaults(void) {
+    fa4_error err = {0};
+    int32_t threads = 0;
     unsetenv("FA4_NUM_THREADS");
-    CHECK(pool_cpus() >= 1 && pool_default_threads() == pool_cpus(), "%d CPUs", pool_cpus());
+    CHECK(pool_default_threads(&threads, &err) == FA4_OK && threads == pool_cpus() && threads >= 1, "%d CPUs", threads);
+    setenv("FA4_NUM_THREADS", "", 1);
+    CHECK(pool_default_threads(&threads, &err) == FA4_OK && threads == pool_cpus(), "%d CPUs", threads);
     setenv("FA4_NUM_THREADS", "3", 1);
-    CHECK(pool_default_threads() == 3, "%d", pool_default_threads());
-    setenv("FA4_NUM_THREADS", "0", 1);
-    CHECK(pool_default_threads() == pool_cpus(), "0 is no count");
-    setenv("FA4_NUM_THREADS", "two", 1);
-    CHECK(pool_default_threads() == pool_cpus(), "a word is no count");
+    CHECK(pool_default_threads(&threads, &err) == FA4_OK && threads == 3, "%d", threads);
+    static const char *const wrong[] = {"0", "two", "1025", "99999", "-1", "2.5", " 2", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        setenv("FA4_NUM_THREADS", wrong[i], 1);
+        CHECK(pool_default_threads(&threads, &err) == FA4_BAD_ARGUMENT && strstr(err.text, "FA4_NUM_THREADS: expected") && strstr(err.text, wrong[i]),
+              "%s: %s", wrong[i], err.text);
+    }
     unsetenv("FA4_NUM_THREADS");
     pool *p;
-    fa4_error err = {0};
     CHECK(pool_create(0, &p, &err) == FA4_BAD_ARGUMENT && p == NULL &&
               strstr(err.text, "threads") != NULL,
           "%s", err.text);

@@ -82,10 +82,24 @@ describe("validation", function()
     end
   end)
 
-  it("prints nothing and takes an edited or absent LSE", function()
+  it("refuses an absent LSE, unless the problem does not ask for it", function()
     local out, q, k, v = run()
     out.lse = nil
+    assert.raises_text(function() fa4.validate(out, q, k, v) end, "validate_spec.lua:", "out.lse", "expected a tensor")
+    assert.is_true(fa4.validate(out, q, k, v, {lse = false}).pass)
+    out, q, k, v = run{lse = false}
     assert.is_true(fa4.validate(out, q, k, v).pass)
+  end)
+
+  it("takes its floor in the dtype of O", function()
+    local out, q, k, v = run()
+    local narrow = fa4.validate(out, q, k, v)
+    local o = fa4.empty(out.o.shape, {dtype = "f32"})
+    local wide = fa4.validate(fa4.attention{device = "cpu"}(q, k, v, {o = o}), q, k, v)
+    assert.is_true(wide.pass)
+    -- 11 bits against 24, of the same numbers.
+    assert.near_to(wide.floor / narrow.floor, 2 ^ -13, 2 ^ -14)
+    assert.equal(narrow.naive_error, wide.naive_error)
   end)
 
   it("prints within 80 columns, whatever the figures", function()
@@ -99,7 +113,7 @@ describe("validation", function()
 
   it("names the shape that it got", function()
     local out, q, k, v = run()
-    assert.raises_text(function() fa4.validate({o = fa4.zeros{1, 2}, plan = out.plan}, q, k, v) end, "o: expected shape (1, ", "got (1, 2)")
+    assert.raises_text(function() fa4.validate({o = fa4.zeros{1, 2}, lse = out.lse, plan = out.plan}, q, k, v) end, "o: expected shape (1, ", "got (1, 2)")
     assert.raises_text(function() fa4.validate({o = out.o, lse = fa4.zeros{7}, plan = out.plan}, q, k, v) end,
       "lse: expected shape (1, ", "got (7)")
   end)

@@ -1,6 +1,7 @@
 /* Contexts: counted, so that storages may outlive the handle whatever the order of finalizers. */
 #include "api/api.h"
 
+#include "core/environment.h"
 #include "cpu/cpu.h"
 
 #include <stdio.h>
@@ -19,12 +20,12 @@ const char *fa4_status_name(int32_t status) {
 }
 
 fa4_status fa4_context_open(const fa4_context_options *options, fa4_context **out, fa4_error *err) {
-    int32_t threads = options != NULL && options->threads != 0 ? options->threads : pool_default_threads();
-    if (threads < 1 || threads > 1024)
-        return error_set(err, FA4_BAD_ARGUMENT, "threads: expected 0..1024, got %d", threads);
-    const char *cpu = options != NULL && options->cpu != NULL ? options->cpu : getenv("FA4_CPU");
-    if (cpu != NULL && strlen(cpu) >= sizeof((fa4_context *)0)->cpu)
-        return error_set(err, FA4_BAD_ARGUMENT, "FA4_CPU: unknown instruction set \"%.40s\"", cpu);
+    int32_t threads = options != NULL ? options->threads : 0;
+    if (threads == 0) FA4_TRY(pool_default_threads(&threads, err));
+    if (threads < 1 || threads > 1024) return error_range(err, "threads", threads, 0, 1024);
+    bool chosen = options != NULL && options->cpu != NULL && options->cpu[0] != '\0';
+    const char *cpu = chosen ? options->cpu : environment_text("FA4_CPU"), *path;
+    if (cpu_choose_path(cpu, &path, err) != FA4_OK) return error_prefix(err, chosen ? "cpu" : "FA4_CPU");
     fa4_context *context = calloc(1, sizeof *context);
     if (context == NULL) return error_set(err, FA4_NO_MEMORY, "context: no memory");
     context->references = 1;
@@ -89,7 +90,7 @@ void fa4_context_cpu(const fa4_context *context, fa4_cpu_info *info) {
 fa4_status fa4_cpu_peak(fa4_context *context, int32_t threads, double *gflops, double *gflops_bf16, fa4_error *err) {
     const char *path = NULL;
     if (threads < 1 || threads > pool_threads(context->workers))
-        return error_set(err, FA4_BAD_ARGUMENT, "threads: expected 1..%d, got %d", pool_threads(context->workers), threads);
+        return error_range(err, "threads", threads, 1, pool_threads(context->workers));
     FA4_TRY(cpu_choose_path(context->env.cpu, &path, err));
     return cpu_peak(context->workers, threads, path, gflops, gflops_bf16, err);
 }

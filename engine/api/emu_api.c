@@ -60,7 +60,7 @@ static const ptx_function *entry_at(const fa4_emu_module *m, int32_t entry) {
 
 static fa4_status find_entry(const fa4_emu_module *m, int32_t entry, const ptx_function **f, fa4_error *err) {
     *f = m == NULL ? NULL : entry_at(m, entry);
-    return *f ? FA4_OK : error_set(err, FA4_BAD_ARGUMENT, "entry: expected 0..%d, got %d", m ? fa4_emu_entry_count(m) - 1 : 0, entry);
+    return *f ? FA4_OK : error_range(err, "entry", entry, 0, m ? fa4_emu_entry_count(m) - 1 : -1);
 }
 
 int32_t fa4_emu_entry_count(const fa4_emu_module *m) {
@@ -82,7 +82,7 @@ fa4_status fa4_emu_entry_get(const fa4_emu_module *m, int32_t entry, fa4_emu_ent
 fa4_status fa4_emu_param_get(const fa4_emu_module *m, int32_t entry, int32_t param, fa4_emu_param *result, fa4_error *err) {
     const ptx_function *f;
     FA4_TRY(find_entry(m, entry, &f, err));
-    if (param < 0 || param >= (int32_t)f->param_count) return error_set(err, FA4_BAD_ARGUMENT, "param: expected 0..%d, got %d", (int)f->param_count - 1, param);
+    if (param < 0 || param >= (int32_t)f->param_count) return error_range(err, "param", param, 0, (int64_t)f->param_count - 1);
     const ptx_symbol *s = &emu_module_program(m->module)->symbols[f->params[param]];
     *result = (fa4_emu_param){s->name, ptx_type_name(s->type), (int64_t)s->offset, (int64_t)s->size, s->align};
     return FA4_OK;

@@ -4,6 +4,7 @@
 #include "core/size.h"
 #include "reference/reference.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 struct fa4_validator {
     fa4_problem problem;
     reference_result want;
-    double naive_error, floor;
+    double naive_error;
+    double floor, floor_f32; /* for O of the input's dtype, and for O that is f32 */
 };
 
 /* Stand-ins for outputs that are not looked at, so that one check of tensors serves. */
@@ -56,19 +58,26 @@ static double ulp(double x, int32_t dtype) {
     return ldexp(1, exponent - (dtype == FA4_F16 ? 11 : dtype == FA4_BF16 ? 8 : 24));
 }
 
-/* The part of the tolerance that does not depend on the output. */
-static void calibrate(fa4_validator *v, int64_t count) {
+/* What arithmetic in O's dtype loses of a number of O's size: twice the drift of + 0.3 - 0.3, or one ulp of the largest. */
+static double floor_of(const fa4_validator *v, int64_t count, int32_t dtype) {
     double largest = 0, drift = 0;
-    int32_t dtype = v->problem.dtype;
     for (int64_t i = 0; i < count; i++) {
         double want = v->want.o[i];
         if (!isfinite(want)) continue;
         double r = reference_round(want, dtype), up = reference_round(r + 0.3, dtype);
         drift = fmax(drift, fabs(reference_round(up - 0.3, dtype) - r));
         largest = fmax(largest, fabs(want));
-        if (isfinite(v->want.naive[i])) v->naive_error = fmax(v->naive_error, fabs(v->want.naive[i] - want));
     }
-    v->floor = fmax(2 * drift, ulp(largest, dtype));
+    return fmax(2 * drift, ulp(largest, dtype));
+}
+
+/* The part of the tolerance that does not depend on the output. */
+static void calibrate(fa4_validator *v, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(v->want.o[i]) && isfinite(v->want.naive[i]))
+            v->naive_error = fmax(v->naive_error, fabs(v->want.naive[i] - v->want.o[i]));
+    v->floor = floor_of(v, count, v->problem.dtype);
+    v->floor_f32 = floor_of(v, count, FA4_F32);
 }
 
 fa4_status fa4_validator_create(fa4_context *context, const fa4_request *request, const fa4_tensors *tensors,
@@ -162,6 +171,7 @@ static fa4_status check_lse(const fa4_validator *v, const fa4_tensor *lse, fa4_v
             for (at[2] = 0; at[2] < p->seqlen_q; at[2]++, i++) {
                 double got = 0, want = v->want.lse[i];
                 FA4_TRY(fa4_tensor_get(lse, at, &got, err));
+                if (fabs(want) > (double)FLT_MAX) want = (double)(float)want; /* LSE is f32: infinite from there on */
                 double d = difference(got, want) / fmax(1, isfinite(want) ? fabs(want) : 1);
                 if (!worse(d, r->lse_error)) continue;
                 r->lse_error = d;
@@ -198,13 +208,15 @@ fa4_status fa4_validator_check(const fa4_validator *v, const fa4_tensors *tensor
     const fa4_tensor *o = &outputs.o;
     const int64_t shape[4] = {p.batch, p.seqlen_q, p.heads_q, p.dim_v}, lse_shape[3] = {p.batch, p.heads_q, p.seqlen_q};
     FA4_TRY(expect_shape("o", o, shape, 4, err));
-    bool lse = p.lse && tensors->lse.rank != 0;
-    if (lse) FA4_TRY(expect_shape("lse", &tensors->lse, lse_shape, 3, err));
+    if (p.lse && tensors->lse.rank == 0)
+        return error_set(err, FA4_BAD_ARGUMENT, "lse: expected shape (%" PRId64 ", %d, %" PRId64 "), as the problem asks for it; none was given",
+                         p.batch, p.heads_q, p.seqlen_q);
+    if (p.lse) FA4_TRY(expect_shape("lse", &tensors->lse, lse_shape, 3, err));
     memset(result, 0, sizeof *result);
     result->naive_error = p.dtype == FA4_F32 ? 0 : v->naive_error;
-    result->floor = v->floor;
+    result->floor = o->dtype == FA4_F32 ? v->floor_f32 : v->floor;
     FA4_TRY(check_o(v, o, cubic, result, err));
-    if (lse) FA4_TRY(check_lse(v, &tensors->lse, result, err));
+    if (p.lse) FA4_TRY(check_lse(v, &tensors->lse, result, err));
     double tolerance = result->naive_error + result->floor;
     result->ratio = p.dtype == FA4_F32 ? 0 : result->o_error == 0 ? 0 : result->o_error / tolerance;
     result->pass = result->bound <= 1 && result->ratio <= 1 && result->lse_error <= 1e-4; /* NaN fails each of them */

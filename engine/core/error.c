@@ -1,6 +1,7 @@
 /* Error texts as values. Formatting only: no errno, no "last error", no printing. */
 #include "core/error.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,14 @@ fa4_status error_set(fa4_error *err, fa4_status status, const char *format, ...)
     va_end(args);
     err->status = status;
     return status;
+}
+
+fa4_status error_range(fa4_error *err, const char *name, int64_t value, int64_t least, int64_t most) {
+    if (least > most) return error_set(err, FA4_BAD_ARGUMENT, "%s: there are none, got %" PRId64, name, value);
+    if (least == most)
+        return error_set(err, FA4_BAD_ARGUMENT, "%s: expected %" PRId64 ", got %" PRId64, name, least, value);
+    return error_set(err, FA4_BAD_ARGUMENT, "%s: expected %" PRId64 "..%" PRId64 ", got %" PRId64, name, least, most,
+                     value);
 }
 
 fa4_status error_prefix(fa4_error *err, const char *format, ...) {

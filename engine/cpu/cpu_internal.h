@@ -55,6 +55,8 @@ typedef struct cpu_job {
     char *partials;    /* split keys: one cpu_partial per (tile, split) */
     int64_t partial_bytes;
     float scale_log2;      /* of what the score buffer holds; 1 with a soft cap */
+    float step_log2;       /* the plan's, which decides about the reference; 1 with a soft cap */
+    double scale;          /* what the score buffer holds times this are scores in natural units */
     float cap_in, cap_out; /* soft cap: score -> cap_out * tanh(cap_in * score), log2 units; cap_out
                               0 = off */
     float threshold;

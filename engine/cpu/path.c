@@ -97,11 +97,11 @@ fa4_status cpu_choose_path(const char *forced, const char **path, fa4_error *err
         char usable[64];
         cpu_usable_paths(usable, sizeof usable);
         return error_set(err, FA4_NO_DEVICE,
-                         "cpu: instruction set %s needs %s, which this CPU lacks; usable here: %s",
+                         "instruction set %s needs %s, which this CPU lacks; usable here: %s",
                          forced, entry->needs, usable);
     }
     return error_set(err, FA4_BAD_ARGUMENT,
-                     "cpu: expected scalar, avx2, avx512 or avx512_bf16, got %s", forced);
+                     "expected scalar, avx2, avx512 or avx512_bf16, got \"%.40s\"", forced);
 }
 
 void cpu_model(char *text, size_t bytes) {

@@ -8,6 +8,7 @@
 
 #include "core/size.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 
 /* Beyond this, packed copies of K and V cost more memory than they save time. */
 #define SHARED_BYTES_MAX (INT64_C(1) << 30)
+/* A soft cap beyond this is no float in log2 units, or nearly so. */
+#define CAP_MAX 0x1p100
 /* Work space larger than this is given back after a run. */
 #define KEPT_BYTES_MAX (INT64_C(1) << 28)
 
@@ -65,6 +68,22 @@ static void fill_tables(cpu_job *job, const fa4_schedule *schedule) {
         }
 }
 
+/* A scale so small that float does not hold it weighs all keys alike: the least subnormal keeps even 3e38 times it below 1e-6, and
+ * -infinity times it infinite. A cap that no score comes near is none; one too large for float leaves scores in units of the cap. */
+static void fill_scale(cpu_job *job, const fa4_problem *p, float scale_log2) {
+    const double log2_e = 1.4426950408889634074;
+    job->scale = fabs(p->scale);
+    job->step_log2 = scale_log2;
+    job->scale_log2 = fmaxf((float)fmin(job->scale * log2_e, 0x1p126), 0x1p-149f);
+    bool large = p->soft_cap > CAP_MAX;
+    double in = job->scale / p->soft_cap;
+    if (p->soft_cap == 0 || (large && in < 0x1p-100)) return;
+    job->cap_in = (float)fmin(in, (double)FLT_MAX);
+    job->cap_out = large ? 1.0f : (float)fmax(p->soft_cap * log2_e, (double)FLT_MIN);
+    job->scale_log2 = job->step_log2 = large ? (float)fmin(p->soft_cap * log2_e, 0x1p126) : 1.0f;
+    job->scale = large ? p->soft_cap : 1 / log2_e;
+}
+
 static void fill_job(cpu_job *job, const cpu_backend_state *state, const fa4_plan *plan,
                      const fa4_tensors *tensors) {
     const fa4_plan_header *h = &plan->header;
@@ -83,13 +102,7 @@ static void fill_job(cpu_job *job, const cpu_backend_state *state, const fa4_pla
     job->blocks = size_ceil_divide(h->problem.seqlen_kv, CPU_KEYS);
     job->partial_bytes =
         (int64_t)sizeof(cpu_partial) + (int64_t)CPU_ROWS_ROOM * job->dim_v_room * 4;
-    job->scale_log2 = h->scale_log2;
-    if (h->problem.soft_cap > 0) {
-        double scale = fabs(h->problem.scale);
-        job->cap_in = (float)(scale / h->problem.soft_cap);
-        job->cap_out = (float)(h->problem.soft_cap * 1.4426950408889634);
-        job->scale_log2 = 1.0f;
-    }
+    fill_scale(job, &h->problem, h->scale_log2);
     job->threshold = (float)h->schedule.rescale_threshold;
     job->sum_limit = exp2f(job->threshold);
     job->max_free = h->schedule.row_max == FA4_ROW_MAX_FIRST_BLOCK;

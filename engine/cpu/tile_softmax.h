@@ -34,6 +34,7 @@ static inline __attribute__((always_inline)) vf exp2_lanes(vf x, const float *ta
 }
 
 #include "cpu/tile_cap.h"
+#include "cpu/tile_reference.h"
 
 static inline __attribute__((always_inline)) void store_weights(vf p, float *row, int32_t column,
                                                                 const weight_kind kind) {
@@ -68,25 +69,13 @@ static inline __attribute__((always_inline)) weights weigh(const tile_state *t, 
     return (weights){v_sum(sum), v_largest(largest)};
 }
 
-/* A reference that float holds only to a log2 unit or more. What scores are relative to is then
- * reference * scale_log2, unrounded, and they are subtracted before they are scaled. */
-static bool is_far(float reference_log2) {
-    return fabsf(reference_log2) >= 0x1p24f && fabsf(reference_log2) < INFINITY;
-}
-
-/* What the row's weights are relative to, log2 units. */
-static double exact_reference(const cpu_job *job, const cpu_rows *rows, int32_t row) {
-    float log2 = rows->reference_log2[row];
-    return is_far(log2) ? (double)rows->reference[row] * (double)job->scale_log2 : (double)log2;
-}
-
 /* P of a row relative to its reference. */
 static inline __attribute__((always_inline)) weights weigh_row(const tile_state *t, int32_t row,
                                                                const float *s, float *out,
                                                                int32_t c0, int32_t c1,
                                                                const weight_kind kind) {
     float log2 = t->rows->reference_log2[row];
-    if (!is_far(log2))
+    if (!is_far_row(t->rows, row))
         return weigh(t, s, out, c0, c1, t->job->scale_log2, log2 == -INFINITY ? 0.0f : -log2, kind);
     vf reference = v_set1(t->rows->reference[row]), scale = v_set1(t->job->scale_log2);
     for (int32_t c = c0; c < c1; c += LANES)
@@ -136,11 +125,6 @@ static void scale_row(tile_state *t, int32_t row, float exponent) {
     t->rows->sum[row] *= factor;
 }
 
-static float reference_units(const cpu_job *job, float reference) {
-    float log2 = reference * job->scale_log2;
-    return job->whole_units ? rintf(log2) : log2;
-}
-
 static void count_move(tile_state *t, int32_t row) {
     t->scratch->counters[t->task->head].rescaled_rows++;
     t->moved |= 1u << (row / 32);
@@ -168,7 +152,7 @@ static void choose_reference(tile_state *t, int32_t row, float m) {
         rows->reference_log2[row] = reference_units(job, candidate);
         return;
     }
-    float delta = (candidate - old) * job->scale_log2;
+    float delta = (candidate - old) * job->step_log2;
     if (delta > job->threshold) {
         move_reference(t, row, candidate, reference_units(job, candidate));
     } else if (candidate > old) {
@@ -191,7 +175,7 @@ static inline __attribute__((always_inline)) void ordinary_step(tile_state *t, i
     choose_reference(t, row, m);
     float reference = t->rows->reference[row],
           log2 = reference == -INFINITY ? 0.0f : t->rows->reference_log2[row];
-    float exponent = t->job->whole_units && !is_far(log2) ? m * t->job->scale_log2 - log2
+    float exponent = t->job->whole_units && !is_far_row(t->rows, row) ? m * t->job->scale_log2 - log2
                                                           : (m - reference) * t->job->scale_log2;
     if (exponent > t->exponent_max) t->exponent_max = exponent;
     gather(t, row, weigh_row(t, row, s, s, c0, c1, kind));
@@ -222,7 +206,7 @@ static weights fix_up(tile_state *t, int32_t row, const float *s, float *p, int3
 static inline __attribute__((always_inline)) void max_free_step(tile_state *t, int32_t row,
                                                                 float *s, int32_t c0, int32_t c1,
                                                                 const weight_kind kind) {
-    if (t->first || t->rows->reference[row] == -INFINITY || is_far(t->rows->reference_log2[row])) {
+    if (t->first || t->rows->reference[row] == -INFINITY || is_far_row(t->rows, row)) {
         ordinary_step(t, row, s, c0, c1, kind);
         return;
     }

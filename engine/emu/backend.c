@@ -3,6 +3,7 @@
  * is kernel/'s to say; this file joins it to emu.h. FA4_EMU_SCHEDULE (round_robin, random, starve) and FA4_EMU_SEED choose the schedule.
  */
 #include "backend.h"
+#include "core/environment.h"
 #include "emu/emu.h"
 #include "emu/emu_backend.h"
 #include "kernel/launch.h"
@@ -31,8 +32,11 @@ struct backend {
 };
 
 static fa4_status read_schedule(backend *b, fa4_error *err) {
-    const char *schedule = getenv("FA4_EMU_SCHEDULE"), *seed = getenv("FA4_EMU_SEED");
-    if (seed != NULL) b->seed = strtoull(seed, NULL, 10);
+    const char *schedule = environment_text("FA4_EMU_SCHEDULE");
+    const environment_range seed = {"FA4_EMU_SEED", 0, INT64_C(1000000000000000), 0};
+    int64_t number = 0;
+    FA4_TRY(environment_whole(&seed, &number, err));
+    b->seed = (uint64_t)number;
     if (schedule == NULL || strcmp(schedule, "round_robin") == 0) b->schedule = EMU_ROUND_ROBIN;
     else if (strcmp(schedule, "random") == 0) b->schedule = EMU_RANDOM;
     else if (strcmp(schedule, "starve") == 0) b->schedule = EMU_STARVE;

@@ -154,10 +154,13 @@ static int report(lua_State *L) {
     fflush(stdout);
     if (lua_istable(L, -1)) {
         lua_getfield(L, -1, "kind");
-        if (lua_isstring(L, -1) && strcmp(lua_tostring(L, -1), "device") == 0) code = HOST_NO_DEVICE;
+        const char *kind = lua_isstring(L, -1) ? lua_tostring(L, -1) : "";
+        if (strcmp(kind, "device") == 0) code = HOST_NO_DEVICE;
         lua_getfield(L, -2, "message");
         lua_getfield(L, -3, "traceback");
-        fprintf(stderr, "fa4: %s\n%s\n", lua_tostring(L, -2), lua_tostring(L, -1));
+        fprintf(stderr, "fa4: %s\n", lua_tostring(L, -2));
+        // Where the script was says nothing about a wrong environment variable.
+        if (strcmp(kind, "environment") != 0) fprintf(stderr, "%s\n", lua_tostring(L, -1));
         lua_pop(L, 3);
     } else {
         const char *text = lua_tostring(L, -1);

@@ -10,6 +10,8 @@
  */
 #include "kernel/cache.h"
 
+#include "core/environment.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -89,22 +91,25 @@ static bool name_folder(kernel_cache *c, const char *wanted) {
     return false;
 }
 
-static int64_t bytes_from_environment(void) {
-    const char *text = getenv("FA4_CACHE_BYTES");
-    char *end;
-    long long value = text != NULL ? strtoll(text, &end, 10) : 0;
-    return text != NULL && end != text && *end == '\0' && value > 0 ? value : CACHE_BYTES_DEFAULT;
+// FA4_CACHE_BYTES, and FA4_CACHE=0, which turns the cache off.
+static fa4_status read_environment(int64_t *bytes_max, int64_t *on, fa4_error *err) {
+    const environment_range bytes = {"FA4_CACHE_BYTES", 1, INT64_C(1000000000000000), CACHE_BYTES_DEFAULT};
+    const environment_range cache = {"FA4_CACHE", 0, 1, 1};
+    FA4_TRY(environment_whole(&bytes, bytes_max, err));
+    return environment_whole(&cache, on, err);
 }
 
 fa4_status kernel_cache_open(const kernel_cache_options *options, kernel_cache **cache,
                              fa4_error *err) {
     kernel_cache_options wanted = options ? *options : (kernel_cache_options){0};
+    int64_t bytes_max = 0, on = 1;
+    *cache = NULL;
+    FA4_TRY(read_environment(&bytes_max, &on, err));
     kernel_cache *c = calloc(1, sizeof *c);
     *cache = c;
     if (c == NULL) return error_set(err, FA4_NO_MEMORY, "kernel cache: out of memory");
-    c->bytes_max = wanted.bytes_max > 0 ? wanted.bytes_max : bytes_from_environment();
-    const char *off = getenv("FA4_CACHE");
-    if (wanted.folder == NULL && off != NULL && strcmp(off, "0") == 0) return FA4_OK;
+    c->bytes_max = wanted.bytes_max > 0 ? wanted.bytes_max : bytes_max;
+    if (wanted.folder == NULL && !on) return FA4_OK;
     if (!name_folder(c, wanted.folder))
         turn_off(c, "neither FA4_CACHE_DIR, XDG_CACHE_HOME nor HOME names a folder");
     else if (!make_folders(c->folder))

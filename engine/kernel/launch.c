@@ -81,6 +81,19 @@ static fa4_status supports_sm90(const fa4_plan_header *h, fa4_error *err) {
     return FA4_OK;
 }
 
+/* Measured on the emulator with unit normal queries and keys: beyond these, floats of log2 units (2^24 and more) and of tanh lose what
+ * the weights depend on. */
+static fa4_status supports_scale(const fa4_plan_header *h, fa4_error *err) {
+    double scale = fabs(h->problem.scale), cap = h->problem.soft_cap;
+    if (scale > 1e6)
+        return error_set(err, FA4_UNSUPPORTED, "scale: %s takes up to 1e6 in size (its scores are f32 log2 units), got %g; \"cpu\" takes more",
+                         h->device, h->problem.scale);
+    if (cap != 0 && (cap < 1e-30 || cap > 1e4))
+        return error_set(err, FA4_UNSUPPORTED, "soft_cap: %s takes 0 or 1e-30..1e4 (its tanh is f32), got %g; \"cpu\" takes more", h->device,
+                         cap);
+    return FA4_OK;
+}
+
 fa4_status kernel_launch_supports(const fa4_plan *plan, fa4_error *err) {
     const fa4_plan_header *h = &plan->header;
     const fa4_problem *p = &h->problem;
@@ -96,6 +109,7 @@ fa4_status kernel_launch_supports(const fa4_plan *plan, fa4_error *err) {
     if (p->seqlen_q > longest || p->seqlen_kv > longest)
         return error_set(err, FA4_UNSUPPORTED, "seqlen: %s takes up to %" PRId64 " positions, got %" PRId64 " queries and %" PRId64 " keys",
                          h->device, longest, p->seqlen_q, p->seqlen_kv);
+    FA4_TRY(supports_scale(h, err));
     if (p->batch > INT32_MAX)
         return error_set(err, FA4_UNSUPPORTED, "batch: %s takes up to 2^31 - 1, got %" PRId64, h->device, p->batch);
     return launch_is_sm90(h) ? supports_sm90(h, err) : supports_sm100(h, err);

@@ -48,7 +48,9 @@ static void resolve_shape(fa4_plan_header *h) {
     h->blocks_per_row = size_ceil_divide(p->seqlen_kv, h->schedule.tile_keys);
     double magnitude = fabs(p->scale);
     h->scale_negative = p->scale < 0;
-    h->scale_log2 = magnitude == 0 ? 0x1p-100f : (float)(magnitude * 1.4426950408889634074);
+    /* Kept between 2^-100 and 2^126, where a score times it is neither 0 * infinity nor, subtracted first, a NaN. What is beyond weighs
+     * all keys alike or only the largest; the CPU looks at the exact scale where that is not so. */
+    h->scale_log2 = (float)fmin(fmax(magnitude * 1.4426950408889634074, 0x1p-100), 0x1p126);
 }
 
 static fa4_status resolve(plan_parts *parts, const plan_limits *limits, fa4_error *err) {
@@ -158,8 +160,7 @@ static fa4_status check_order(const fa4_plan_header *h, const int64_t *order, co
                               fa4_error *err) {
     for (int64_t i = 0; i < h->task_count; i++) {
         if (order[i] < 0 || order[i] >= h->task_count)
-            return error_set(err, FA4_BAD_ARGUMENT, "schedule: task %" PRId64 " of the order is %" PRId64 ", the plan has 0..%" PRId64,
-                             i, order[i], h->task_count - 1);
+            return error_range(err, "schedule: task", order[i], 0, h->task_count - 1);
         if (seen[order[i]])
             return error_set(err, FA4_BAD_ARGUMENT, "schedule: task %" PRId64 " is there twice", order[i]);
         seen[order[i]] = 1;

@@ -25,7 +25,7 @@ void fa4_schedule_default(fa4_schedule *s) {
 /* -1 always passes: it means "choose for me". */
 static fa4_status check_field(const char *name, int64_t value, int64_t least, int64_t most, fa4_error *err) {
     if (value == -1 || (value >= least && value <= most)) return FA4_OK;
-    return error_set(err, FA4_BAD_ARGUMENT, "%s: expected %" PRId64 "..%" PRId64 ", got %" PRId64, name, least, most, value);
+    return error_range(err, name, value, least, most);
 }
 
 static fa4_status check_multiple(const char *name, int64_t value, int64_t of, fa4_error *err) {

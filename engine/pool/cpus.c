@@ -3,6 +3,9 @@
 #include "pool/pool.h"
 #include "pool/pool_internal.h"
 
+#include "core/environment.h"
+#include "core/error.h"
+
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -117,12 +120,10 @@ int32_t pool_cpus(void) {
     return cpus < 1 ? 1 : cpus > CPUS_MAX ? CPUS_MAX : cpus;
 }
 
-int32_t pool_default_threads(void) {
-    const char *text = getenv("FA4_NUM_THREADS");
-    if (text != NULL && *text != '\0') {
-        char *end;
-        long threads = strtol(text, &end, 10);
-        if (*end == '\0' && threads >= 1) return threads > CPUS_MAX ? CPUS_MAX : (int32_t)threads;
-    }
-    return pool_cpus();
+fa4_status pool_default_threads(int32_t *threads, fa4_error *err) {
+    const environment_range range = {"FA4_NUM_THREADS", 1, CPUS_MAX, 0};
+    int64_t asked = 0;
+    FA4_TRY(environment_whole(&range, &asked, err));
+    *threads = asked > 0 ? (int32_t)asked : pool_cpus();
+    return FA4_OK;
 }

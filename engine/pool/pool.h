@@ -11,8 +11,8 @@ typedef void (*pool_function)(void *state, int64_t item, int32_t worker);
 
 /* CPUs that affinity and cgroup quota allow, at least 1. */
 int32_t pool_cpus(void);
-/* FA4_NUM_THREADS when it is a number >= 1, else pool_cpus. */
-int32_t pool_default_threads(void);
+/* FA4_NUM_THREADS when it is set, else pool_cpus. Fails when it is no whole number in 1..1024. */
+fa4_status pool_default_threads(int32_t *threads, fa4_error *err);
 
 /* threads >= 1, the caller's included. Threads start at the first parallel run, again after fork.
  */

@@ -113,6 +113,7 @@ local function allowed(field)
   if field.kind == "schedule" then return "a schedule of fa4.schedule or a function" end
   local what = field.kind == "whole" and "a whole number" or "a finite number"
   if field.step then what = ("a multiple of %d"):format(field.step) end
+  if field.low and field.low == field.high then return show(field.low) .. unit end
   if field.low and field.high then return ("%s in %s..%s%s"):format(what, show(field.low), show(field.high), unit) end
   if field.low then return ("%s >= %s%s"):format(what, show(field.low), unit) end
   return what .. unit
@@ -145,7 +146,7 @@ local function check_number(field, value)
   local ok = type(value) == "number" and value == value and math.abs(value) < math.huge
   ok = ok and (field.kind == "number" or value == math.floor(value))
   ok = ok and (not field.low or value >= field.low) and (not field.high or value <= field.high)
-  ok = ok and (not field.step or value % field.step == 0) and math.abs(value) <= (field.kind == "whole" and INT32_MAX or 1e300)
+  ok = ok and (not field.step or value % field.step == 0) and (field.kind == "number" or math.abs(value) <= INT32_MAX)
   return ok
 end
 

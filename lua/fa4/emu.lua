@@ -32,10 +32,7 @@ local map_meta = {}
 -- ---- arguments -------------------------------------------------------------------------------------------------------------
 
 local function whole(value, name, low, high)
-  if type(value) ~= "number" or value ~= math.floor(value) or value < low or value > high then
-    raise("%s: expected a whole number %.0f..%.0f, got %s", name, low, high, show(value))
-  end
-  return value
+  return errors.whole(name, value, low, high)
 end
 
 -- {x}, {x, y, z} or a number -> three numbers in a cdata array.

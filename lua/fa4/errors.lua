@@ -34,11 +34,11 @@ function object:__tostring()
 end
 
 --- Raises an error object: `.kind` says what sort of failure it is, `tostring` gives position and message.
--- @tparam string kind "device" or "interrupted"
+-- @tparam string kind "device", "interrupted", or "environment": a variable has a wrong value, which is no script's fault
 -- @tparam string message the text
 function errors.raise_object(kind, message)
   local level, where = outside(), ""
-  if level then
+  if level and kind ~= "environment" then
     local info = debug.getinfo(level, "Sl")
     where = ("%s:%d: "):format(info.short_src, info.currentline)
   end
@@ -114,6 +114,17 @@ function errors.is_whole(value)
   return type(value) == "number" and value == math.floor(value) and math.abs(value) <= 2 ^ 53
 end
 
+--- The whole numbers from low to high as an error message shows them.
+-- @tparam number low least allowed
+-- @tparam number high most allowed; 2^53 or more is no limit, less than low means that there are none
+-- @treturn string
+function errors.whole_range(low, high)
+  if high < low then return "nothing, since there are none" end
+  if high == low then return ("%.0f"):format(low) end
+  if high >= 2 ^ 53 then return ("a whole number >= %.0f"):format(low) end
+  return ("a whole number in %.0f..%.0f"):format(low, high)
+end
+
 --- Raises unless value is a whole number within [low, high].
 -- @tparam string name the argument, as messages call it
 -- @tparam any value what came
@@ -122,9 +133,7 @@ end
 -- @treturn number value
 function errors.whole(name, value, low, high)
   if not errors.is_whole(value) or value < low or value > high then
-    local range = high >= 2 ^ 53 and ("a whole number >= %.0f"):format(low)
-      or ("a whole number in %.0f..%.0f"):format(low, high)
-    errors.raise("%s: expected %s, got %s", name, range, errors.show(value))
+    errors.raise("%s: expected %s, got %s", name, errors.whole_range(low, high), errors.show(value))
   end
   return value
 end

@@ -2,6 +2,7 @@
 -- status into a Lua error. Everything above it works with Lua values and the handles made here.
 local ffi = require "ffi"
 local errors = require "fa4.errors"
+local log = require "fa4.log"
 
 local native = {}
 
@@ -83,7 +84,8 @@ function native.open(options)
   local cpu = options and options.cpu
   wanted.cpu = cpu
   local status = C.fa4_context_open(wanted, made, failure)
-  if status ~= 0 then errors.raise("%s", native.message()) end
+  log.shows("error") -- Says so when FA4_LOG is wrong.
+  native.check(status)
   context = ffi.gc(made[0], C.fa4_context_close)
   interrupt = C.fa4_context_interrupt(context)
   if has_host then host.watch(interrupt) end
@@ -122,7 +124,9 @@ function native.check(status)
   elseif status == tonumber(C.FA4_NO_DEVICE) then
     errors.raise_object("device", native.message())
   end
-  errors.raise("%s", native.message())
+  local message = native.message()
+  if message:find("^FA4_[%u_]+: ") then errors.raise_object("environment", message) end
+  errors.raise("%s", message)
 end
 
 --- As `check`, for a call about a file: the text names it.

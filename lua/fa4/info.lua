@@ -32,7 +32,7 @@ function info.open(opts)
     end
   end
   local threads, cpu = opts and opts.threads, opts and opts.cpu
-  if threads ~= nil then errors.whole("open: threads", threads, 0, 4096) end
+  if threads ~= nil then errors.whole("open: threads", threads, 0, 1024) end
   if cpu ~= nil and (type(cpu) ~= "string" or cpu:find("\0", 1, true)) then raise("open: cpu: expected a string, got %s", show(cpu)) end
   native.open{threads = threads, cpu = cpu}
 end

@@ -270,7 +270,7 @@ local function add(m, problem, nodes, pieces)
     node.left, node.right = m.left, m.right
   elseif m.kind == "prefix" then
     if m.length > problem.seqlen_kv then
-      raise("mask.prefix: length: expected 0..%.0f (the keys), got %.0f", problem.seqlen_kv, m.length)
+      raise("mask.prefix: length: expected %s (the keys), got %.0f", errors.whole_range(0, problem.seqlen_kv), m.length)
     end
     node.length = m.length
   elseif m.kind == "document" then

@@ -308,8 +308,8 @@ local function load_index(t, name, ...)
   for axis = 1, count do
     local i = (select(axis, ...))
     if not errors.is_whole(i) or i < 0 or i >= t.shape[axis] then
-      raise("%s: axis %d: expected a whole number in 0..%d (coordinates count from 0), got %s", name, axis - 1,
-        t.shape[axis] - 1, show(i))
+      raise("%s: axis %d: expected %s (coordinates count from 0), got %s", name, axis - 1,
+        errors.whole_range(0, t.shape[axis] - 1), show(i))
     end
     index_scratch[axis - 1] = i
   end

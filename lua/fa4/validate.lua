@@ -79,7 +79,8 @@ function oracle:check(out)
 end
 
 --- Compares an answer with the reference.
--- @tparam table out what the operator returned; `out.o` and `out.lse` may have been edited
+-- @tparam table out what the operator returned; `out.o` and `out.lse` may have been edited, and `out.lse` must be there when the problem
+-- asks for it
 -- @tparam tensor q, k, v the inputs
 -- @tparam[opt=out.plan] table|plan problem a plan, or a config whose problem fields count
 -- @treturn table `pass`, `o_error`, `naive_error`, `floor`, `ratio` (<= 1 passes), `bound` (<= 1 passes), `lse_error` (<= 1e-4
@@ -90,9 +91,7 @@ function validate.check(out, q, k, v, problem)
     raise("validate: out: expected what the operator returned, got %s", show(out))
   end
   if problem == nil then problem = out.plan end
-  local made = validate.prepare(q, k, v, problem)
-  made.lse = made.lse and out.lse ~= nil
-  return made:check(out)
+  return validate.prepare(q, k, v, problem):check(out)
 end
 
 function meta.__tostring(r)
