@@ -218,6 +218,7 @@ struct Consumer {
         else if (MASKED) adopt_references();
         weigh_and_pack<MASKED>(sum);
         if (MAX_FREE) moved = fix_up<MASKED>(record, step, k_slot, sum, alpha);
+        if (MAX_FREE && COUNTS) count_spared(s, decisions);
         if (MAX_FREE || HAS_STEP_LIST) release(smem.k_load_empty(k_slot)); // a redo reads K again; a mask reads the step
         rows.sum[0] += sum[0];
         rows.sum[1] += sum[1];

@@ -109,6 +109,14 @@ DEVICE void count_weights(Decisions &decisions, const float (&s)[64], const bool
     }
 }
 
+// Max-free rows whose maximum grew past their reference, which stayed: seen by their weights.
+DEVICE void count_spared(const float (&s)[64], Decisions &decisions) {
+    float largest[2];
+    row_max(s, largest);
+#pragma unroll
+    for (int h = 0; h < 2; h++) decisions.spared |= (int)(largest[h] > 1.0f && (decisions.rescaled >> h & 1) == 0) << h;
+}
+
 // The reference of a tile's first block.
 DEVICE float first_reference(float x, Numbers numbers) {
     if (!MAX_FREE) return x;

@@ -1,6 +1,7 @@
 --- The benchmark: attention speed on a device, on the CPU as a share of the FMA peak measured in the same run. Every case runs once per
 -- round, rounds are shuffled, and the figure is the median.
 --   fa4 scripts/bench.lua [--device NAME] [--threads N] [--dtype LIST] [--dim LIST] [--length LIST] [--rounds N] [--quick] [--json FILE]
+--   fa4 scripts/bench.lua --device cuda --peers [--rows LIST] [--rounds N] [--json FILE]
 local fa4 = require "fa4"
 local json = require "fa4.json"
 
@@ -18,15 +19,25 @@ usage: fa4 scripts/bench.lua [options]
   --rounds N       runs of each case, in shuffled order (default 9)
   --quick          3 rounds
   --json FILE      the rows as JSON
+<<<<<<< ours
 
 FLOPs are 4 * batch * heads * length^2 * dim, half of it when causal. The share
 of the peak is against f32 FMA, measured in the same run, whatever the dtype.
+=======
+  --peers          a GPU beside FlashAttention-3, FlashAttention-4 and cuDNN, those that
+                   Python finds: see peers_h200.py, which times all in one process
+  --rows LIST      with --peers: of main,gqa,sharp,decode (default: all)
+  --python NAME, --library FILE, --seconds S   with --peers: the interpreter (python3),
+                   our shared library, start no further case after S seconds
+FLOPs are 4 * batch * heads * length^2 * dim, half of it when causal. share_of_peak is against f32 FMA, whatever the dtype.
+>>>>>>> theirs
 ]]
 
 local HERE = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 local options_of = dofile(HERE .. "options.lua")
 local OPTIONS = {device = "value", threads = "value", dtype = "value", dim = "value", length = "value", heads = "value", batch = "value",
-  rounds = "value", quick = "flag", json = "value", help = "flag"}
+  rounds = "value", quick = "flag", json = "value", help = "flag", peers = "flag", rows = "value", python = "value", library = "value",
+  seconds = "value"}
 local KEYS = {"device", "dtype", "dim", "length", "heads_q", "heads_kv", "batch", "mask", "threads", "tflops", "share_of_peak", "peer",
   "peer_tflops", "ratio"}
 
@@ -111,7 +122,7 @@ local function row_of(s, case, peak)
     heads_kv = s.heads[2] or s.heads[1], batch = s.batch, mask = case.mask, threads = not s.gpu and s.threads or nil}
   row.tflops = flops / median(case.times) * 1e-6
   row.share_of_peak = peak and row.tflops * 1e3 / peak or json.null
-  -- A peer is measured by a program of its own; its columns are kept so that rows can be joined.
+  -- Peers are measured with --peers; their columns stand here too so that rows can be joined.
   row.threads, row.peer, row.peer_tflops, row.ratio = row.threads or json.null, json.null, json.null, json.null
   return row
 end
@@ -153,6 +164,33 @@ local function bench_emu(s)
   return 0
 end
 
+-- ---- a GPU's calls and peers ------------------------------------------------------------------------------------------------
+
+-- Host time of one small call, waited for: what a decoding loop in Lua pays.
+local function print_calls(device)
+  local function tensor(seed) return fa4.randn({1, 128, 2, 128}, {dtype = "f16", seed = seed}):to{device = device} end
+  local q, k, v = tensor(1), tensor(2), tensor(3)
+  local op = fa4.attention{device = device}
+  local out, kernel = op(q, k, v), {}
+  local function once() kernel[#kernel + 1] = op(q, k, v, {o = out.o, lse = out.lse}).report.time_us end
+  local call = fa4.time(once, {runs = 1000})
+  print(("\nA small call from Lua (128 positions, 2 heads, dim 128): %.1f us,\nof which the kernel %.1f us"):format(call.median_us,
+    median(kernel)))
+end
+
+local function bench_peers(s, options)
+  local peers = dofile(HERE .. "peers.lua")
+  local cases = peers.run(HERE, options)
+  if not cases then
+    io.stderr:write("bench: no row came from peers_h200.py\n")
+    return 1
+  end
+  peers.print(cases)
+  if options.json then require("fa4.files").write_text(options.json, json.write(peers.rows(cases, s.device), KEYS)) end
+  if fa4.device(s.device) then print_calls(s.device) end
+  return 0
+end
+
 local function main()
   local options, message = options_of.read(arg or {}, OPTIONS)
   if not options then
@@ -164,6 +202,7 @@ local function main()
   end
   local s = read_settings(options)
   if s.device:find("^emu") then return bench_emu(s) end
+  if options.peers then return bench_peers(s, options) end
   local cases = make_cases(s)
   local peak = measure(s, cases)
   if peak then print(("f32 FMA peak of %d thread%s: %.1f GFLOP/s"):format(s.threads, s.threads == 1 and "" or "s", peak)) end

@@ -1,0 +1,12 @@
+# Problems by number, for the suite (device_test) and for runs on a GPU (device_run, not part of the suite).
+add_library(device_problems OBJECT spec/device/problems.c spec/device/record.c)
+target_include_directories(device_problems PRIVATE engine spec spec/support)
+target_compile_definitions(device_problems PRIVATE _GNU_SOURCE)
+add_executable(device_run spec/device/device_run.c $<TARGET_OBJECTS:device_problems> $<TARGET_OBJECTS:fa4_objects> $<TARGET_OBJECTS:fa4_catalogue_none>)
+target_include_directories(device_run PRIVATE engine spec spec/support)
+target_compile_definitions(device_run PRIVATE _GNU_SOURCE)
+target_link_libraries(device_run PRIVATE fa4_objects)
+set_target_properties(device_run PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+if(TARGET device_test)
+  target_sources(device_test PRIVATE $<TARGET_OBJECTS:device_problems>)
+endif()
