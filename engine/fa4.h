@@ -386,7 +386,9 @@ typedef struct fa4_report {
     char variant[96];
 } fa4_report;
 
-/* Runs the plan. report may be NULL; per_head is NULL or holds plan heads entries. Nothing is written when an argument is wrong. */
+/* Runs the plan. report may be NULL; per_head is NULL or holds plan heads entries. Nothing is written when an argument is wrong. On a GPU,
+ * with report and per_head both NULL, the call returns once the work is queued: fa4_storage_read, fa4_storage_write, fa4_device_wait and
+ * any run that wants a report wait for it, and give its failure. */
 FA4_API fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
                            fa4_counters *per_head, fa4_error *err);
 /* Queues the plan's kernel on a CUDA stream (a CUstream; NULL: the default stream) and returns at once: nothing is waited for, timed or counted. For a GPU's
@@ -395,6 +397,8 @@ FA4_API fa4_status fa4_launch(fa4_context *context, const fa4_plan *plan, const 
 /* The measured multiply-add rates of `threads` CPU threads on the instruction set in use, 1e9 operations a second (an FMA counts 2): f32, and
  * pairs of bf16 (0 where the instruction is absent). */
 FA4_API fa4_status fa4_cpu_peak(fa4_context *context, int32_t threads, double *gflops, double *gflops_bf16, fa4_error *err);
+/* Waits for what runs without a report have queued on `device`; nothing to do on the others. */
+FA4_API fa4_status fa4_device_wait(fa4_context *context, const char *device, fa4_error *err);
 /* FA4_OK when `device` can be used; else FA4_NO_DEVICE with the reason (what is missing, what it would enable). */
 FA4_API fa4_status fa4_device_check(fa4_context *context, const char *device, fa4_error *err);
 
@@ -445,7 +449,7 @@ typedef struct fa4_kernel_shape {
     int32_t independent; /* 1: no CTA's work depends on what others have done */
     int32_t reserved;
 } fa4_kernel_shape;
-/* Fills *shape; unless they are NULL also upload (upload_bytes: the plan's lists, read and written by the kernel) and params (param_bytes: the
+/* Fills *shape; unless they are NULL also upload (upload_bytes: the plan's lists, read and written by the kernel, and the workspace of split keys) and params (param_bytes: the
  * parameter block, which names the tensors' and upload's addresses). Tensors lie in host memory. */
 FA4_API fa4_status fa4_kernel_arguments(const fa4_plan *plan, const fa4_tensors *tensors, void *upload, void *params, fa4_kernel_shape *shape,
                                         fa4_error *err);

@@ -4,6 +4,7 @@
 //   global  --TMA-->  Q slots, K ring, V ring                                    sm90_load.cuh: one thread
 //   shared  --ldmatrix-->  Q;   S = Q K^T (wgmma)  -->  P;   O += P V (wgmma)    sm90_consumer.cuh: the warpgroups
 //   O / sum  --stmatrix-->  staging  --TMA-->  global                            sm90_store.cuh: one thread
+//   split keys: O, reference, sum  -->  workspace  --fa4_combine-->  global      sm90_split.cuh
 //
 //   q_load, k_load, v_load:  full: load -> softmax (the bytes have landed)   empty: softmax -> load (one arrival a warp)
 //   o_store:                 full: softmax -> store                          empty: store -> softmax
@@ -23,11 +24,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fa4_fwd(const __grid_co
     // The shuffle tells the compiler that the warp's number is uniform.
     u32 warp = __shfl_sync(~0u, threadIdx.x >> 5, 0);
     if (warp < 4) {
-        ptx::setmaxnreg_dec<REGISTERS_OTHER>();
+        if constexpr (MOVES_REGISTERS) ptx::setmaxnreg_dec<REGISTERS_OTHER>();
         if (threadIdx.x == 0) load_role(params, smem);
         if (threadIdx.x == 32) store_role(params, smem);
     } else {
-        ptx::setmaxnreg_inc<REGISTERS_SOFTMAX>();
+        if constexpr (MOVES_REGISTERS) ptx::setmaxnreg_inc<REGISTERS_SOFTMAX>();
         softmax_role(params, smem, warp - 4, threadIdx.x & 31);
     }
 }
+
+// Joins the parts of split keys: grid = rows of O (batch x positions x query heads), after fa4_fwd on the same stream.
+#if FA4_KV_SPLIT
+extern "C" __global__ void __launch_bounds__(FWD_COMBINE_THREADS) fa4_combine(const __grid_constant__ FwdParams params) {
+    __shared__ float2 rows[FWD_SPLITS_MAX];
+    combine_row(params, rows);
+}
+#endif

@@ -43,6 +43,7 @@ enum { FWD_EPILOGUE_CORRECTION = 0, FWD_EPILOGUE_SOFTMAX = 1 };
     _(order_barrier, FA4_ORDER_BARRIER)         /* 1: softmax warpgroups take turns */             \
     _(q_stages, FA4_Q_STAGES)                                                                      \
     _(kv_stages, FA4_KV_STAGES)                                                                    \
+    _(kv_split, FA4_KV_SPLIT)                   /* 1: tasks are parts of a tile's keys, see fa4_combine */ \
     _(tile_rows, FA4_TILE_ROWS)                                                                    \
     _(tile_keys, FA4_TILE_KEYS)                                                                    \
     _(registers_softmax, FA4_REGISTERS_SOFTMAX)                                                    \
@@ -78,7 +79,7 @@ typedef struct FwdTask {
     int32_t tile;       /* the first query tile */
     int32_t tiles;      /* 1 or 2 */
     int32_t steps;      /* 0: no key is visible. FWD_NO_TASK ends a CTA's walk (the kernel's own mark) */
-    int32_t own[2];     /* steps that are not skipped, by tile; 0 for a tile that does not exist */
+    int32_t own[2];     /* steps that are not skipped, by tile; 0 for a tile that does not exist. sm_90a: own[1] is the task's part of the keys */
     int32_t first_step; /* in FwdParams.steps */
 } FwdTask;
 
@@ -110,6 +111,9 @@ enum {
 
 /* Both kernels' name. */
 #define FWD_KERNEL_NAME "fa4_fwd"
+/* Of variants with kv_split: run after it, one CTA for each row of O. */
+#define FWD_COMBINE_NAME "fa4_combine"
+enum { FWD_COMBINE_THREADS = 128, FWD_SPLITS_MAX = 1024 };
 
 /* The kernel's one parameter (const __grid_constant__). All maps have rank 4: {dim, heads, positions, batch}. */
 typedef struct FwdParams {
@@ -143,6 +147,10 @@ typedef struct FwdParams {
     /* 0 where an axis of that tensor is expanded (stride 0) and left out of its map, else 1. */
     int32_t q_head_step, q_batch_step, k_head_step, k_batch_step, v_head_step, v_batch_step;
     float weight_limit; /* 2^threshold: max-free blocks repair a row whose weights sum above it */
+    FWD_POINTER(float) partial_o;    /* kv_split: O before it is divided, [tile of (batch, head)][row][part][64 or 128 columns] */
+    FWD_POINTER(float) partial_rows; /* likewise [..][row][part][2]: reference in log2 units (-inf: no key seen), sum of weights */
+    int32_t kv_splits;               /* parts of a tile's keys */
+    int32_t batch;
     float reference_floor; /* the reference of a row that has seen no key: finite, and finite times scale_log2 */
 } FwdParams;
 

@@ -12,6 +12,8 @@ constexpr bool IS_CAUSAL = FA4_MASK_CLASS == FWD_CAUSAL;
 constexpr bool HAS_STEP_LIST = FA4_MASK_CLASS == FWD_INTERVAL || FA4_MASK_CLASS == FWD_BITS;
 constexpr bool MAX_FREE = FA4_ROW_MAX == FWD_FIRST_BLOCK;
 constexpr bool COUNTS = FA4_COUNTERS != 0;
+constexpr bool IS_SPLIT = FA4_KV_SPLIT != 0;
+constexpr float MINUS_INFINITY = __builtin_bit_cast(float, 0xff800000u);
 
 constexpr FwdVariant VARIANT = {
 #define SM90_FIELD(name, macro) macro,
@@ -35,15 +37,17 @@ constexpr u32 ORDER_BARRIER = 10; // named barriers 10 and 11: the turns of warp
 static_assert(!FA4_ORDER_BARRIER || WARPGROUPS == 2, "two warpgroups take turns");
 static_assert(FA4_TILE_KEYS == 128, "a score block is one 64 x 128 accumulator");
 static_assert(DIM == 64 || DIM == 128, "the head dimension's class is 64 or 128");
-static_assert(TILE_ROWS == 128 || (TILE_ROWS == 192 && DIM == 64 && FA4_MASK_CLASS != FWD_BITS),
+static_assert(TILE_ROWS == 64 || TILE_ROWS == 128 || (TILE_ROWS == 192 && DIM == 64 && FA4_MASK_CLASS != FWD_BITS),
               "192 rows are three warpgroups: registers allow that for dim 64 only, and bit tiles have 128 rows");
 static_assert((KV_STAGES & (KV_STAGES - 1)) == 0 && (Q_STAGES & (Q_STAGES - 1)) == 0, "ring slots are a mask of the count");
 
 // Registers a thread, by role. The pool is what the CTA was launched with: threads x the entry registers that ptxas gives.
-constexpr int REGISTERS_ENTRY = WARPGROUPS == 2 ? 168 : 128;
+// One consumer warpgroup needs no move: 256 threads may have 255 each.
+constexpr int REGISTERS_ENTRY = WARPGROUPS == 1 ? 255 : WARPGROUPS == 2 ? 168 : 128;
+constexpr bool MOVES_REGISTERS = WARPGROUPS > 1;
 constexpr int REGISTERS_OTHER = FA4_REGISTERS_OTHER;
 constexpr int REGISTERS_SOFTMAX = FA4_REGISTERS_SOFTMAX;
-static_assert(REGISTERS_OTHER + WARPGROUPS * REGISTERS_SOFTMAX <= (1 + WARPGROUPS) * REGISTERS_ENTRY,
+static_assert(!MOVES_REGISTERS || REGISTERS_OTHER + WARPGROUPS * REGISTERS_SOFTMAX <= (1 + WARPGROUPS) * REGISTERS_ENTRY,
               "setmaxnreg moves registers between the warpgroups of one CTA: the sum must fit what it started with");
 
 // A tile is HALVES blocks of rows x 128 bytes, swizzled by 128 bytes.

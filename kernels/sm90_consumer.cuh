@@ -262,6 +262,12 @@ struct Consumer {
         FwdTask task = read_task(smem.task(record));
         r.sum[0] = quad_sum(r.sum[0]);
         r.sum[1] = quad_sum(r.sum[1]);
+        if (IS_SPLIT) {
+            float reference[2] = {r.reference[0], r.reference[1]};
+            if (!MAX_FREE) reference[0] *= numbers.scale_log2, reference[1] *= numbers.scale_log2;
+            store_partial(params, task, warp, lane, o, reference, r.sum);
+            return;
+        }
         store_lse(task, r);
         float scale[2];
 #pragma unroll
@@ -278,7 +284,7 @@ struct Consumer {
 
     // The store warp meets the end mark as one more tile.
     DEVICE void end_store() {
-        if (FA4_O_F32) return;
+        if (FA4_O_F32 || IS_SPLIT) return;
         wait(smem.o_store_empty(0), o_ring.parity() ^ 1); // else a fast warp's arrival would count for the tile before
         release(smem.o_store_full(0));
     }

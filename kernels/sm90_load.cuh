@@ -6,7 +6,7 @@
 #ifndef FA4_KERNELS_SM90_LOAD_CUH
 #define FA4_KERNELS_SM90_LOAD_CUH
 
-#include "sm90.cuh"
+#include "sm90_split.cuh"
 
 // Numbers of the tasks that this CTA runs. The counter is fetched once a task, CTAs' first tasks being their own numbers; so the
 // fetch that returns task_count - 1 is the launch's last, and it leaves the counter at 0 for the next launch.
@@ -84,13 +84,17 @@ struct Loader {
     }
 };
 
-// O = 0 and LSE = -inf for a tile that sees no key. The load thread does it alone, so that consumers meet no such tile: their loop
+// O = 0 and LSE = -inf for a tile that sees no key, or the mark of an empty part. The load thread does it alone, so that consumers meet no such tile: their loop
 // would lose its uniform registers to the extra branch.
 DEVICE void finish_empty(const FwdParams &params, const FwdTask &task) {
     constexpr int BYTES = FA4_O_F32 ? 4 : 2; // of one output element; o_f32 is the output's address whatever its type
     for (u32 row = 0; row < TILE_ROWS; row++) {
         RowPlace place = place_row(params, task, row);
         if (!place.exists) break;
+        if (IS_SPLIT) {
+            store_partial_row(params, partial_place(params, task) + (long long)row * params.kv_splits, MINUS_INFINITY, 0.0f);
+            continue;
+        }
         if (params.lse != nullptr)
             params.lse[task.batch * params.lse_strides[0] + place.head * params.lse_strides[1] + place.position * params.lse_strides[2]] =
                 MINUS_INFINITY;

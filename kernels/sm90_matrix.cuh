@@ -4,6 +4,7 @@
 #define FA4_KERNELS_SM90_MMA_CUH
 
 #include "sm90_softmax.cuh"
+#include "sm90_split.cuh"
 
 // A shared-memory operand with the 128-byte swizzle. leading: bytes between 64-column halves (read when N is the contiguous axis).
 DEVICE u64 smem_descriptor(u32 address, u32 leading) {

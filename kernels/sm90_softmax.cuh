@@ -13,7 +13,6 @@
 
 #include "sm90.cuh"
 
-constexpr float MINUS_INFINITY = __builtin_bit_cast(float, 0xff800000u);
 constexpr float SUM_LIMIT = 1e37f; // a larger sum may hide a weight that is no number any more
 
 struct Rows {

@@ -6,7 +6,7 @@
 #include "sm90.cuh"
 
 DEVICE void store_role(const FwdParams &params, Smem smem) {
-    if (FA4_O_F32) return; // consumers store f32 themselves
+    if (FA4_O_F32 || IS_SPLIT) return; // consumers store f32 themselves
     Ring<1> o;
     for (;;) {
         wait(smem.o_store_full(0), o.parity());

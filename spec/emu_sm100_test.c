@@ -90,12 +90,22 @@ static fa4_status run(fa4_context *context, const problem *x, const char *device
     return status;
 }
 
+/* The device's tiles and parts of the keys, for the CPU too: short queries have others than the CPU would choose. */
+static void settle(fa4_context *context, problem *x) {
+    fa4_plan *plan = NULL;
+    if (fa4_plan_create(context, &x->request, &plan, NULL) != FA4_OK) return; /* the run says why */
+    x->request.schedule.tile_rows = fa4_plan_get(plan)->schedule.tile_rows;
+    x->request.schedule.kv_splits = fa4_plan_get(plan)->schedule.kv_splits;
+    fa4_plan_destroy(plan);
+}
+
 /* Runs on the emulator, validates, and holds the decisions to the CPU's. */
 static void check_problem(fa4_context *context, problem *x, const char *what) {
     fa4_report emu, cpu;
     fa4_error err;
     fa4_validation v;
     memset(&v, 0, sizeof v);
+    settle(context, x);
     fa4_status status = run(context, x, DEVICE, &emu, &err);
     CHECK(status == FA4_OK, "%s: %s", what, err.text);
     if (status != FA4_OK) return;
@@ -414,6 +424,12 @@ static void outputs(fa4_context *context) {
     }
 }
 
+#ifdef EMU_SPLITS
+#include "emu_splits.h"
+#else
+static void splits(fa4_context *context) { (void)context; }
+#endif
+
 int main(int argc, char **argv) {
     fa4_context *context = NULL;
     fa4_error err;
@@ -430,6 +446,7 @@ int main(int argc, char **argv) {
         nothing(context);
         unseen_then_whole(context);
         outputs(context);
+        splits(context);
         special_keys(context, all ? 1 : 8);
         const int32_t few[3] = {EMU_PROBLEMS};
         covering_list(context, all ? 1000 : few[0]);

@@ -1,6 +1,6 @@
 /* What can be known of the kernels without running them: registers, stack, the instruction forms of their PTX, and (where nvdisasm is
- * found) machine instructions per score of the softmax loop. `kernel_static_test all` compiles every variant of the catalogue, without an
- * argument a few; both print the table of kernels/NOTES.md where nvdisasm is found. */
+ * found) machine instructions per score of the softmax loop. `kernel_static_test all` compiles every variant of the catalogue, `hopper` those of
+ * sm_90a, without an argument a few; both print the table of kernels/NOTES.md where nvdisasm is found. */
 #include "check.h"
 
 #include "kernel/launch.h"
@@ -30,7 +30,7 @@ static void read_info(const unsigned char *at, const unsigned char *end, resourc
         uint64_t size = at[0] == SIZED ? field(at + 2, 2) : 0;
         if (at + 4 + size > end) return;
         int32_t value = size == 8 ? (int32_t)field(at + 8, 4) : 0;
-        if (at[0] == SIZED && at[1] == REGISTERS) r->registers = value, r->found++;
+        if (at[0] == SIZED && at[1] == REGISTERS) r->registers = value > r->registers ? value : r->registers, r->found++; /* of the larger entry */
         if (at[0] == SIZED && (at[1] == FRAME_SIZE || at[1] == MIN_STACK_SIZE) && value > r->stack) r->stack = value;
         at += 4 + size;
     }
@@ -268,28 +268,35 @@ static void check_variant(kernel_images *images, const FwdVariant *v) {
 
 /* The Hopper kernel: entry registers of 384 threads, no stack, no note of serialised wgmma, and the products of its six places: a tile's
  * first scores, a masked and a whole block with the scores of a redo (max-free), the tile boundary; P V beside all but the first. */
-static void check_hopper(kernel_images *images, int dtype, int dim, int mask_class, int row_max) {
-    FwdVariant v = {.arch = 90, .dtype = dtype, .dim = dim, .mask_class = mask_class, .row_max = row_max, .q_stages = 2,
-                    .kv_stages = dim == 64 ? 4 : 2, .tile_rows = 128, .tile_keys = 128, .registers_softmax = 232, .registers_correction = 24,
-                    .registers_other = 40, .p_split = 64};
+static void check_hopper(kernel_images *images, FwdVariant v) {
+    int dim = v.dim, moves = v.tile_rows > 64; /* one consumer warpgroup has the registers it wants from the start */
     char name[KERNEL_NAME_BYTES];
     kernel_variant_name(&v, name);
+    snprintf(name + strlen(name) - 8, 9, "%s%s", v.row_max ? "maxf" : "each", v.kv_split ? "_spl" : "");
     fa4_error err;
     kernel_image image;
     fa4_status status = kernel_image_get(images, &v, 1, &image, &err);
     CHECK(status == FA4_OK, "%s: %s", name, err.text);
     if (status != FA4_OK) return;
     resources r = read_cubin(image.cubin, image.cubin_bytes);
-    CHECK(r.found > 0 && r.registers == 168, "%s: %d registers at entry, 64,512 / 384 are 168", name, r.registers);
+    CHECK(r.found == 1 + v.kv_split && (moves ? r.registers == 168 : r.registers <= 255), "%s: %d registers at entry, 64,512 / 384 are 168", name,
+          r.registers);
     CHECK(r.stack == 0, "%s: a stack of %d bytes: something spilled", name, r.stack);
     CHECK(image.log == NULL || (strstr(image.log, "C75") == NULL && strstr(image.log, "warning") == NULL), "%s: %s", name, image.log);
     CHECK(kernel_variant_smem_bytes(&v) <= 232448, "%s: %d bytes of shared memory", name, kernel_variant_smem_bytes(&v));
     CHECK(count_text(image.ptx, ".local ") == 0 && count_text(image.ptx, "ld.local") == 0, "%s: local memory", name);
-    CHECK(count_text(image.ptx, "setmaxnreg.inc.sync.aligned.u32 232") == 1 && count_text(image.ptx, "setmaxnreg.dec.sync.aligned.u32 40") == 1,
+    CHECK(count_text(image.ptx, "setmaxnreg.inc.sync.aligned.u32 232") == moves && count_text(image.ptx, "setmaxnreg.dec.sync.aligned.u32 40") == moves,
           "%s: the register split", name);
     CHECK(count_text(image.ptx, "wgmma.mma_async.sync.aligned.m64n128k16") >= 4 * dim / 16, "%s: products of 64 x 128 x 16", name);
-    CHECK(count_text(image.ptx, "cp.async.bulk.tensor.4d.global.shared::cta") == dim / 64, "%s: only the store warp stores O", name);
+    CHECK(count_text(image.ptx, "cp.async.bulk.tensor.4d.global.shared::cta") == (v.kv_split ? 0 : dim / 64), "%s: only the store warp stores O", name);
     kernel_image_free(&image);
+}
+
+/* kind: 0 tiles of 128 rows, 1 of 64 (short queries), 2 of 64 with split keys. */
+static FwdVariant hopper_variant(int kind, int dtype, int dim, int mask_class, int row_max) {
+    return (FwdVariant){.arch = 90, .dtype = dtype, .dim = dim, .mask_class = mask_class, .packed = kind == 2, .row_max = row_max,
+                        .q_stages = 2, .kv_stages = dim == 64 ? 4 : 2, .kv_split = kind == 2, .tile_rows = kind ? 64 : 128,
+                        .tile_keys = 128, .registers_softmax = 232, .registers_correction = 24, .registers_other = 40, .p_split = 64};
 }
 
 static FwdVariant variant_of(int dtype, int dim, int mask_class, int packed, int row_max) {
@@ -302,7 +309,7 @@ static FwdVariant variant_of(int dtype, int dim, int mask_class, int packed, int
 }
 
 int main(int argc, char **argv) {
-    bool all = argc > 1 && strcmp(argv[1], "all") == 0;
+    bool all = argc > 1 && strcmp(argv[1], "all") == 0, hopper = argc > 1 && strcmp(argv[1], "hopper") == 0;
     kernel_images *images = NULL;
     const nvrtc *compiler = NULL;
     fa4_error err;
@@ -314,12 +321,12 @@ int main(int argc, char **argv) {
         printf("| kernel | instructions | per score | MUFU FFMA2 FADD2 F2FP FMNMX3 FMNMX FFMA IMAD LDTM STTM SYNCS FSEL NOP other |\n");
         for (int n = 0; n < 64; n++) {
             FwdVariant v = variant_of(n >> 5 & 1, n & 16 ? 64 : 128, n >> 2 & 3, n & 1, n >> 1 & 1);
-            if (all || n % 9 == 0 || n == 2 || n == 4) check_variant(images, &v);
+            if (all || (!hopper && (n % 9 == 0 || n == 2 || n == 4))) check_variant(images, &v);
         }
     }
     if (status == FA4_OK && compiler != NULL)
-        for (int n = 0; n < 32; n++) /* dtype, dim, mask class, row_max */
-            if (all || n % 9 == 0) check_hopper(images, n >> 4 & 1, n & 8 ? 64 : 128, n >> 1 & 3, n & 1);
+        for (int n = 0; n < 96; n++) /* rows and split, dtype, dim, mask class, row_max */
+            if (all || hopper || n % 9 == 0) check_hopper(images, hopper_variant(n >> 5, n >> 4 & 1, n & 8 ? 64 : 128, n >> 1 & 3, n & 1));
     kernel_images_close(images);
     return check_report();
 }

@@ -76,7 +76,8 @@ static fa4_status far_create(void *state, int64_t bytes, void **data, fa4_error 
     *data = (void *)(uintptr_t)0x1000;
     return FA4_OK;
 }
-static void far_destroy(void *state, void *data) {
+static void far_destroy(void *state, void *data, int64_t bytes) {
+    (void)bytes;
     (void)data;
     ((far_memory *)state)->live--;
 }

@@ -62,13 +62,19 @@ fa4_status fa4_device_check(fa4_context *context, const char *name, fa4_error *e
     return api_device_open(context, name, &device, err);
 }
 
+fa4_status fa4_device_wait(fa4_context *context, const char *name, fa4_error *err) {
+    api_device *device = NULL;
+    FA4_TRY(api_device_open(context, name, &device, err));
+    return device->functions->finish(device->backend, err);
+}
+
 static fa4_status device_create(void *state, int64_t bytes, void **data, fa4_error *err) {
     api_device *d = state;
     return d->functions->buffer_create(d->backend, bytes, data, err);
 }
-static void device_destroy(void *state, void *data) {
+static void device_destroy(void *state, void *data, int64_t bytes) {
     api_device *d = state;
-    d->functions->buffer_destroy(d->backend, data);
+    d->functions->buffer_destroy(d->backend, data, bytes);
 }
 static fa4_status device_write(void *state, void *data, int64_t offset, const void *host, int64_t bytes, fa4_error *err) {
     api_device *d = state;

@@ -117,7 +117,7 @@ fa4_status fa4_kernel_arguments(const fa4_plan *plan, const fa4_tensors *tensors
         FwdParams *block = aligned_alloc(64, sizeof *block);
         status = block ? fill_params(plan, launch, tensors, upload, block, err) : error_set(err, FA4_NO_MEMORY, "kernel_arguments: out of memory");
         if (status == FA4_OK) memcpy(params, block, sizeof *block);
-        memcpy(upload, launch->upload, (size_t)launch->upload_bytes);
+        memcpy(upload, launch->upload, (size_t)launch->copy_bytes);
         free(block);
     }
     kernel_launch_destroy(launch);

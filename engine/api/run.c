@@ -100,15 +100,16 @@ fa4_status fa4_launch(fa4_context *context, const fa4_plan *plan, const fa4_tens
     return device->functions->launch(device->backend, plan, tensors, stream, err);
 }
 
-fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
-                   fa4_counters *per_head, fa4_error *err) {
+/* Heads whose counters fit on the stack: a small call allocates nothing. */
+enum { LOCAL_HEADS = 64 };
+
+static fa4_status run_reported(fa4_context *context, const api_device *device, const fa4_plan *plan, const fa4_tensors *tensors,
+                               fa4_report *report, fa4_counters *per_head, fa4_error *err) {
     const fa4_plan_header *h = &plan->header;
-    api_device *device = NULL;
-    FA4_TRY(api_device_open(context, h->device, &device, err));
-    FA4_TRY(check_run(plan, tensors, err));
     fa4_report local;
+    fa4_counters few[LOCAL_HEADS];
     memset(&local, 0, sizeof local);
-    fa4_counters *heads = per_head != NULL ? per_head : malloc((size_t)h->heads * sizeof *heads);
+    fa4_counters *heads = per_head != NULL ? per_head : h->heads <= LOCAL_HEADS ? few : malloc((size_t)h->heads * sizeof *heads);
     if (heads == NULL) return error_set(err, FA4_NO_MEMORY, "run: no memory for the counters of %d heads", h->heads);
     memset(heads, 0, (size_t)h->heads * sizeof *heads);
     for (int32_t i = 0; i < h->heads; i++) heads[i].exponent_max = -INFINITY;
@@ -117,10 +118,20 @@ fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors
     context->progress = 0;
     if (status == FA4_OK || status == FA4_FINDING) {
         complete(plan, tensors, heads, &local);
-        fa4_counters total;
-        if (per_head != NULL) plan_count(plan, &total, per_head);
+        if (per_head != NULL) plan_count(plan, NULL, per_head);
         if (report != NULL) *report = local;
     }
-    if (per_head == NULL) free(heads);
+    if (heads != per_head && heads != few) free(heads);
     return status;
+}
+
+fa4_status fa4_run(fa4_context *context, const fa4_plan *plan, const fa4_tensors *tensors, fa4_report *report,
+                   fa4_counters *per_head, fa4_error *err) {
+    const fa4_plan_header *h = &plan->header;
+    api_device *device = NULL;
+    FA4_TRY(api_device_open(context, h->device, &device, err));
+    FA4_TRY(check_run(plan, tensors, err));
+    if (report == NULL && per_head == NULL && device->functions->queues)
+        return device->functions->run(device->backend, plan, tensors, NULL, NULL, err);
+    return run_reported(context, device, plan, tensors, report, per_head, err);
 }

@@ -75,8 +75,8 @@ static fa4_status buffer_create(backend *b, int64_t bytes, void **buffer, fa4_er
     return FA4_OK;
 }
 
-static void buffer_destroy(backend *b, void *buffer) {
-    (void)b;
+static void buffer_destroy(backend *b, void *buffer, int64_t bytes) {
+    (void)b, (void)bytes;
     free(buffer);
 }
 
@@ -108,6 +108,11 @@ static fa4_status launch(backend *b, const fa4_plan *plan, const fa4_tensors *te
     return error_set(err, FA4_UNSUPPORTED, "launch: the CPU has no streams to queue work on; use fa4_run");
 }
 
+static fa4_status finish(backend *b, fa4_error *err) {
+    (void)b, (void)err;
+    return FA4_OK;
+}
+
 const backend_functions cpu_backend = {.name = "cpu",
                                        .open = open_cpu,
                                        .close = close_cpu,
@@ -117,7 +122,9 @@ const backend_functions cpu_backend = {.name = "cpu",
                                        .buffer_destroy = buffer_destroy,
                                        .buffer_write = buffer_write,
                                        .buffer_read = buffer_read,
-                                       .run = run, .launch = launch};
+                                       .run = run,
+                                       .launch = launch,
+                                       .finish = finish};
 
 /* ---- peak ---- */
 

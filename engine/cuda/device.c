@@ -75,6 +75,7 @@ fa4_status cuda_device_open(backend *b, const char *device, fa4_error *err) {
     CUDA_TRY(&b->driver, cuStreamCreate, "opening the device", err, &b->stream, CU_STREAM_NON_BLOCKING);
     CUDA_TRY(&b->driver, cuEventCreate, "opening the device", err, &b->from, 0);
     CUDA_TRY(&b->driver, cuEventCreate, "opening the device", err, &b->to, 0);
+    for (int i = 0; i < 2; i++) CUDA_TRY(&b->driver, cuEventCreate, "opening the device", err, &b->staged[i], 0);
     CUDA_TRY(&b->driver, cuMemAlloc_v2, "opening the device", err, &b->nothing, 256);
     return FA4_OK;
 }
@@ -84,6 +85,10 @@ void cuda_device_close(backend *b) {
     if (b->driver.library == NULL) return;
     if (b->context != NULL) {
         (void)b->driver.cuCtxSetCurrent(b->context);
+        cuda_memory_trim(b);
+        if (b->staging != NULL) (void)b->driver.cuMemFreeHost(b->staging);
+        for (int i = 0; i < 2; i++)
+            if (b->staged[i] != NULL) (void)b->driver.cuEventDestroy_v2(b->staged[i]);
         if (b->nothing != 0) (void)b->driver.cuMemFree_v2(b->nothing);
         if (b->to != NULL) (void)b->driver.cuEventDestroy_v2(b->to);
         if (b->from != NULL) (void)b->driver.cuEventDestroy_v2(b->from);

@@ -59,6 +59,8 @@ typedef struct CUlaunchConfig {
     _(cuEventQuery, (CUevent event))                                                                                               \
     _(cuEventElapsedTime, (float *ms, CUevent from, CUevent to))                                                                   \
     _(cuMemAlloc_v2, (CUdeviceptr *address, size_t bytes))                                                                         \
+    _(cuMemAllocHost_v2, (void **address, size_t bytes))                                                                           \
+    _(cuMemFreeHost, (void *address))                                                                                              \
     _(cuMemFree_v2, (CUdeviceptr address))                                                                                         \
     _(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))                                     \
     _(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))                                           \

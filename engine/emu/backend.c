@@ -85,8 +85,8 @@ static fa4_status buffer_create(backend *b, int64_t bytes, void **buffer, fa4_er
     *buffer = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256 + 256));
     return *buffer ? FA4_OK : error_set(err, FA4_NO_MEMORY, "out of memory for %lld bytes", (long long)bytes);
 }
-static void buffer_destroy(backend *b, void *buffer) {
-    (void)b;
+static void buffer_destroy(backend *b, void *buffer, int64_t bytes) {
+    (void)b, (void)bytes;
     free(buffer);
 }
 static fa4_status buffer_write(backend *b, void *buffer, int64_t offset, const void *host, int64_t bytes, fa4_error *err) {
@@ -175,7 +175,7 @@ static fa4_status prepare(run_state *s, const fa4_plan *plan, const fa4_tensors 
     FA4_TRY(kernel_launch_create(plan, tensors->o.dtype == FA4_F32, &s->launch, err));
     s->upload = aligned_alloc(256, (size_t)((s->launch->upload_bytes + 255) / 256 * 256 + 256));
     if (s->upload == NULL) return error_set(err, FA4_NO_MEMORY, "out of memory");
-    memcpy(s->upload, s->launch->upload, (size_t)s->launch->upload_bytes);
+    memcpy(s->upload, s->launch->upload, (size_t)s->launch->copy_bytes);
     FA4_TRY(kernel_launch_maps(plan, tensors, (uint64_t)(uintptr_t)s->nothing, maps, err));
     kernel_launch_params(plan, s->launch, tensors, (uint64_t)(uintptr_t)s->upload, &s->params);
     for (int i = 0; i < FWD_MAP_COUNT; i++) {
@@ -199,6 +199,23 @@ static int32_t fill_regions(run_state *s, const fa4_plan *plan, const fa4_tensor
     if (plan->header.problem.lse) s->regions[n++] = region_of(&t->lse, "lse", 0);
     s->regions[n++] = (emu_region){s->upload, (uint64_t)s->launch->upload_bytes, "the plan's lists", 0};
     return n;
+}
+
+/* The parts of split keys are joined by a second launch; its findings count with the first's. */
+static fa4_status combine(run_state *s, emu_module *module, const emu_launch *first, fa4_error *err) {
+    emu_launch launch = *first;
+    emu_report *report = malloc(sizeof *report);
+    if (report == NULL) return error_set(err, FA4_NO_MEMORY, "out of memory");
+    launch.entry = FWD_COMBINE_NAME;
+    launch.grid[0] = (int32_t)s->launch->combine_grid;
+    launch.block[0] = FWD_COMBINE_THREADS;
+    launch.shared_bytes = 0;
+    launch.independent = 1;
+    launch.name_count = launch.role_count = 0;
+    fa4_status status = emu_run(module, &launch, report, err);
+    s->report.finding_count += report->finding_count;
+    free(report);
+    return status;
 }
 
 static fa4_status execute(backend *b, run_state *s, const fa4_plan *plan, const fa4_tensors *tensors, fa4_error *err) {
@@ -229,7 +246,8 @@ static fa4_status execute(backend *b, run_state *s, const fa4_plan *plan, const 
                          .workers = b->env.workers,
                          .interrupt = b->env.interrupt,
                          .progress = b->env.progress};
-    return emu_run(module, &launch, &s->report, err);
+    FA4_TRY(emu_run(module, &launch, &s->report, err));
+    return s->launch->combine_grid > 0 ? combine(s, module, &launch, err) : FA4_OK;
 }
 
 static double now_us(void) {
@@ -264,6 +282,11 @@ static fa4_status launch(backend *b, const fa4_plan *plan, const fa4_tensors *te
     return error_set(err, FA4_UNSUPPORTED, "launch: the emulator has no streams to queue work on; use fa4_run");
 }
 
+static fa4_status finish(backend *b, fa4_error *err) {
+    (void)b, (void)err;
+    return FA4_OK;
+}
+
 const backend_functions emu_backend = {.name = "emu", .open = open_backend, .close = close_backend, .limits = limits_of, .supports = supports,
                                        .buffer_create = buffer_create, .buffer_destroy = buffer_destroy, .buffer_write = buffer_write,
-                                       .buffer_read = buffer_read, .run = run, .launch = launch};
+                                       .buffer_read = buffer_read, .run = run, .launch = launch, .finish = finish};

@@ -38,6 +38,7 @@ void kernel_variant_of_plan(const fa4_plan *plan, int32_t o_f32, FwdVariant *var
         .order_barrier = s->order_barrier,
         .q_stages = s->q_stages,
         .kv_stages = s->kv_stages,
+        .kv_split = s->kv_splits > 1,
         .tile_rows = s->tile_rows,
         .tile_keys = s->tile_keys,
         .registers_softmax = s->registers_softmax,
@@ -55,6 +56,8 @@ static fa4_status supports_sm100(const fa4_plan_header *h, fa4_error *err) {
     if (s->q_stages != 2)
         return error_set(err, FA4_UNSUPPORTED, "q_stages: %s has one softmax warpgroup for each of 2 query stages, got %d", h->device,
                          s->q_stages);
+    if (s->kv_splits != 1)
+        return error_set(err, FA4_UNSUPPORTED, "kv_splits: %s has no split-KV kernel (1), got %d", h->device, s->kv_splits);
     if (s->kv_stages < 3)
         return error_set(err, FA4_UNSUPPORTED, "kv_stages: expected at least 3 on %s (V of a block is read beside K of the next), got %d",
                          h->device, s->kv_stages);
@@ -65,8 +68,13 @@ static fa4_status supports_sm100(const fa4_plan_header *h, fa4_error *err) {
 
 static fa4_status supports_sm90(const fa4_plan_header *h, fa4_error *err) {
     const fa4_schedule *s = &h->schedule;
-    if (s->tile_rows != 128)
-        return error_set(err, FA4_UNSUPPORTED, "tile_rows: %s computes tiles of 128 rows, got %d", h->device, s->tile_rows);
+    if (s->tile_rows != 128 && s->tile_rows != 64)
+        return error_set(err, FA4_UNSUPPORTED, "tile_rows: %s computes tiles of 64 or 128 rows, got %d", h->device, s->tile_rows);
+    if (s->order_barrier && s->tile_rows != 128)
+        return error_set(err, FA4_UNSUPPORTED, "order_barrier: two warpgroups take turns, a tile of %d rows has one", s->tile_rows);
+    if (s->kv_splits > 1 && s->kv_order == FA4_KV_SINK_FIRST && launch_derives_steps(h))
+        return error_set(err, FA4_UNSUPPORTED, "kv_order: %s splits the keys (kv_splits %d) in \"reverse\" or \"forward\" order", h->device,
+                         s->kv_splits);
     if (s->q_stages != 2)
         return error_set(err, FA4_UNSUPPORTED, "q_stages: %s keeps 2 tiles of queries, got %d", h->device, s->q_stages);
     if (s->kv_stages != 2 && s->kv_stages != 4)
@@ -103,8 +111,6 @@ fa4_status kernel_launch_supports(const fa4_plan *plan, fa4_error *err) {
         return error_set(err, FA4_UNSUPPORTED, "dim: %s takes multiples of 8 up to 128, got %d", h->device, p->dim);
     if (p->dim_v != p->dim)
         return error_set(err, FA4_UNSUPPORTED, "dim_v: %s takes values as wide as keys (%d), got %d", h->device, p->dim, p->dim_v);
-    if (h->schedule.kv_splits != 1)
-        return error_set(err, FA4_UNSUPPORTED, "kv_splits: %s has no split-KV kernel (1), got %d", h->device, h->schedule.kv_splits);
     int64_t longest = INT32_MAX - 512; /* coordinates are 32-bit, the last tile reaches beyond the end */
     if (p->seqlen_q > longest || p->seqlen_kv > longest)
         return error_set(err, FA4_UNSUPPORTED, "seqlen: %s takes up to %" PRId64 " positions, got %" PRId64 " queries and %" PRId64 " keys",
@@ -165,6 +171,12 @@ static void write_tasks(const fa4_plan *plan, const launch_walks *walks, launch_
 
 /* ---- uploads -------------------------------------------------------------------------------------------------------------- */
 
+/* (row of a tile, part of its keys) pairs of the workspace; 0 when the keys are whole. */
+static int64_t partial_places(const fa4_plan_header *h) {
+    if (h->schedule.kv_splits <= 1) return 0;
+    return h->problem.batch * h->heads * h->tiles_per_head * h->schedule.tile_rows * h->schedule.kv_splits;
+}
+
 static void size_uploads(const fa4_plan *plan, const launch_walks *walks, launch_take take, kernel_launch *launch) {
     const fa4_plan_header *h = &plan->header;
     bool interval = h->mask_class == FA4_CLASS_INTERVAL;
@@ -177,6 +189,7 @@ static void size_uploads(const fa4_plan *plan, const launch_walks *walks, launch
         [KERNEL_UPLOAD_WORKERS] = take.take == FWD_TAKE_LIST ? (take.grid + 1) * 4 : 0,
         [KERNEL_UPLOAD_NEXT_TASK] = take.take == FWD_TAKE_COUNTER ? 4 : 0,
         [KERNEL_UPLOAD_COUNTERS] = h->schedule.counters ? h->heads * (int64_t)sizeof(FwdCounters) : 0,
+        [KERNEL_UPLOAD_WORKSPACE] = partial_places(h) * (int64_t)sizeof(float) * (launch->variant.dim + 2),
     };
     int64_t at = 0;
     for (int i = 0; i < KERNEL_UPLOAD_COUNT; i++) {
@@ -185,6 +198,7 @@ static void size_uploads(const fa4_plan *plan, const launch_walks *walks, launch
         at += (sizes[i] + UPLOAD_ALIGN - 1) / UPLOAD_ALIGN * UPLOAD_ALIGN;
     }
     launch->upload_bytes = at;
+    launch->copy_bytes = launch->upload_offset[KERNEL_UPLOAD_WORKSPACE];
 }
 
 static void copy_upload(kernel_launch *launch, kernel_upload which, const void *data) {
@@ -193,8 +207,8 @@ static void copy_upload(kernel_launch *launch, kernel_upload which, const void *
 
 static fa4_status fill_uploads(const fa4_plan *plan, const launch_walks *walks, launch_take take, kernel_launch *launch, fa4_error *err) {
     size_uploads(plan, walks, take, launch);
-    launch->upload = calloc(1, (size_t)(launch->upload_bytes > 0 ? launch->upload_bytes : 1));
-    if (launch->upload == NULL) return error_set(err, FA4_NO_MEMORY, "launch: no memory for %" PRId64 " bytes", launch->upload_bytes);
+    launch->upload = calloc(1, (size_t)(launch->copy_bytes > 0 ? launch->copy_bytes : 1));
+    if (launch->upload == NULL) return error_set(err, FA4_NO_MEMORY, "launch: no memory for %" PRId64 " bytes", launch->copy_bytes);
     write_tasks(plan, walks, take, (FwdTask *)(launch->upload + launch->upload_offset[KERNEL_UPLOAD_TASKS]),
                 (int32_t *)(launch->upload + launch->upload_offset[KERNEL_UPLOAD_WORKERS]));
     copy_upload(launch, KERNEL_UPLOAD_STEPS, walks->steps);
@@ -217,6 +231,7 @@ fa4_status kernel_launch_create(const fa4_plan *plan, int32_t o_f32, kernel_laun
     launch->grid = (uint32_t)(h->task_count > 0 ? take.grid : 0);
     launch->take = take.take;
     launch->independent = take.take != FWD_TAKE_COUNTER;
+    if (launch->variant.kv_split && launch->grid > 0) launch->combine_grid = (uint32_t)(h->problem.batch * h->problem.seqlen_q * h->problem.heads_q);
     launch->block = launch_is_sm90(h) ? (uint32_t)FWD_SM90_THREADS(launch->variant) : THREADS_SM100;
     launch->smem_bytes = (uint32_t)kernel_variant_smem_bytes(&launch->variant);
     launch_walks walks;
@@ -326,6 +341,8 @@ static void fill_addresses(const kernel_launch *launch, const fa4_plan_header *h
     params->worker_first = upload_address(launch, KERNEL_UPLOAD_WORKERS, upload);
     params->next_task = upload_address(launch, KERNEL_UPLOAD_NEXT_TASK, upload);
     params->counters = upload_address(launch, KERNEL_UPLOAD_COUNTERS, upload);
+    params->partial_o = upload_address(launch, KERNEL_UPLOAD_WORKSPACE, upload);
+    if (params->partial_o != 0) params->partial_rows = params->partial_o + (uint64_t)partial_places(h) * sizeof(float) * (uint64_t)launch->variant.dim;
     if (h->problem.lse) {
         params->lse = (uint64_t)(uintptr_t)tensors->lse.data;
         for (int axis = 0; axis < 3; axis++) params->lse_strides[axis] = tensors->lse.strides[axis];
@@ -369,6 +386,8 @@ void kernel_launch_params(const fa4_plan *plan, const kernel_launch *launch, con
     fill_scale(h, params);
     params->task_count = (int32_t)h->task_count;
     params->take = launch->take;
+    params->kv_splits = h->schedule.kv_splits;
+    params->batch = (int32_t)p->batch;
     params->seqlen_q = (int32_t)p->seqlen_q;
     params->seqlen_kv = (int32_t)p->seqlen_kv;
     params->heads_q = p->heads_q;

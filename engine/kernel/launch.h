@@ -19,7 +19,8 @@ typedef enum kernel_upload {
     KERNEL_UPLOAD_WORKERS = 5,
     KERNEL_UPLOAD_NEXT_TASK = 6, /* written by the kernel: upload anew before every launch */
     KERNEL_UPLOAD_COUNTERS = 7,  /* likewise; FwdCounters per head of the plan */
-    KERNEL_UPLOAD_COUNT = 8
+    KERNEL_UPLOAD_WORKSPACE = 8, /* written by the kernel, read by fa4_combine: not uploaded, and last */
+    KERNEL_UPLOAD_COUNT = 9
 } kernel_upload;
 
 /* The part of a launch that follows from the plan alone; made once, used for every run of the plan. */
@@ -29,10 +30,12 @@ typedef struct kernel_launch {
     int32_t take;         /* FWD_TAKE_* */
     int32_t independent;  /* 1: no CTA's work depends on what others have done */
     uint32_t smem_bytes;  /* dynamic shared memory */
-    int64_t upload_bytes;
+    uint32_t combine_grid; /* CTAs of fa4_combine, FWD_COMBINE_THREADS each; 0: the keys are not split */
+    int64_t upload_bytes;  /* of all buffers */
+    int64_t copy_bytes;    /* of those to copy: all but the workspace */
     int64_t upload_offset[KERNEL_UPLOAD_COUNT]; /* in `upload`; absent buffers have the same offset as the next */
     int64_t upload_size[KERNEL_UPLOAD_COUNT];   /* bytes, 0 = absent */
-    unsigned char *upload;                      /* owned; host memory to copy to the device */
+    unsigned char *upload;                      /* owned; host memory to copy to the device, copy_bytes of it */
 } kernel_launch;
 
 /* The variant that a plan asks for. o_f32: the output tensor is f32. */

@@ -3,6 +3,7 @@
 #include "kernel/launch_internal.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 static int64_t list_index(const fa4_plan_header *h, const fa4_task *task) {
@@ -116,11 +117,22 @@ void launch_walks_free(launch_walks *walks) {
     free(walks->of_list);
 }
 
+/* Steps [n s / splits, n (s + 1) / splits) of the walk, as the CPU cuts it. A derived walk goes down from the last block, or up. */
+static FwdTask part_of(const fa4_plan_header *h, FwdTask whole, int64_t split) {
+    int64_t splits = h->schedule.kv_splits, steps = whole.steps, from = steps * split / splits, to = steps * (split + 1) / splits;
+    if (splits <= 1) return whole;
+    bool down = launch_derives_steps(h) && h->schedule.kv_order == FA4_KV_REVERSE;
+    whole.first_step += (int32_t)(down ? steps - to : from);
+    whole.steps = whole.own[0] = (int32_t)(to - from);
+    whole.own[1] = (int32_t)split;
+    return whole;
+}
+
 FwdTask launch_task(const fa4_plan *plan, const launch_walks *walks, const fa4_task *task) {
     FwdTask out = walks->of_list[list_index(&plan->header, task)];
     out.batch = task->batch;
     out.head = task->head;
     out.tile = task->tile;
     out.tiles = task->tiles;
-    return out;
+    return part_of(&plan->header, out, task->split);
 }

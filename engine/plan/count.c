@@ -6,17 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static void add(fa4_counters *to, const fa4_counters *c) {
-    to->tiles += c->tiles;
-    to->blocks_visited += c->blocks_visited;
-    to->blocks_skipped += c->blocks_skipped;
-    to->blocks_partial += c->blocks_partial;
-    to->row_steps += c->row_steps;
-    to->warp_steps += c->warp_steps;
-    to->exp2_hardware += c->exp2_hardware;
-    to->exp2_polynomial += c->exp2_polynomial;
-}
-
 /* With a split of the keys, each part that has a block has a first block of its own. */
 static int64_t steps_of_list(const fa4_plan_header *h, int64_t count) {
     int64_t steps = 0, splits = h->schedule.kv_splits;
@@ -44,17 +33,37 @@ static fa4_counters count_tile(const fa4_plan *plan, const fa4_block_list *list,
     return c;
 }
 
+static void add_times(fa4_counters *to, const fa4_counters *c, int64_t times) {
+    to->tiles += times * c->tiles;
+    to->blocks_visited += times * c->blocks_visited;
+    to->blocks_skipped += times * c->blocks_skipped;
+    to->blocks_partial += times * c->blocks_partial;
+    to->row_steps += times * c->row_steps;
+    to->warp_steps += times * c->warp_steps;
+    to->exp2_hardware += times * c->exp2_hardware;
+    to->exp2_polynomial += times * c->exp2_polynomial;
+}
+
+/* Heads and batches that share their lists have equal counts: each list is looked at once. */
 void plan_count(const fa4_plan *plan, fa4_counters *total, fa4_counters *per_head) {
     const fa4_plan_header *h = &plan->header;
-    memset(total, 0, sizeof *total);
-    total->exponent_max = -INFINITY;
-    for (int64_t batch = 0; batch < h->problem.batch; batch++)
-        for (int64_t head = 0; head < h->heads; head++)
+    int64_t batches = h->map_batches > 1 ? 1 : h->problem.batch; /* that a list stands for */
+    if (total != NULL) {
+        memset(total, 0, sizeof *total);
+        total->exponent_max = -INFINITY;
+    }
+    for (int64_t batch = 0; batch < h->map_batches; batch++)
+        for (int64_t head = 0; head < h->map_heads; head++) {
+            fa4_counters sum;
+            memset(&sum, 0, sizeof sum);
             for (int64_t tile = 0; tile < h->tiles_per_head; tile++) {
                 fa4_counters c = count_tile(plan, plan_list(plan, batch, head, tile), tile);
-                add(total, &c);
-                if (per_head != NULL) add(&per_head[head], &c);
+                add_times(&sum, &c, batches);
             }
+            int64_t heads = h->map_heads > 1 ? 1 : h->heads;
+            if (total != NULL) add_times(total, &sum, heads);
+            for (int64_t g = 0; per_head != NULL && g < heads; g++) add_times(&per_head[head + g], &sum, 1);
+        }
 }
 
 static int64_t visible_pairs(const fa4_plan *plan, int64_t batch, int64_t head) {

@@ -37,6 +37,20 @@ static uint64_t hash_plan(const fa4_plan *plan) {
     return hash;
 }
 
+static bool is_sm90(const fa4_plan_header *h) {
+    return h->backend == FA4_BACKEND_CUDA_SM90 || h->backend == FA4_BACKEND_EMU_SM90;
+}
+
+/* Hopper computes up to 64 rows of queries (packed heads counted) with one warpgroup: decode and other short queries. */
+static int32_t choose_tile_rows(const fa4_plan_header *h) {
+    const fa4_problem *p = &h->problem;
+    int32_t group = h->schedule.gqa_packing ? p->heads_q / p->heads_kv : 1;
+    bool whole_tile = h->schedule.order_barrier == 1 || (64 % group != 0 && 128 % group == 0); /* turns of two warpgroups, groups of 128 */
+    if (!is_sm90(h) || whole_tile) return 128;
+    int64_t rows = p->seqlen_q <= 64 ? p->seqlen_q * (64 % group == 0 ? group : 1) : INT64_MAX;
+    return rows <= 64 ? 64 : 128;
+}
+
 /* Rows of a tile, packing and what follows from the head counts. */
 static void resolve_shape(fa4_plan_header *h) {
     const fa4_problem *p = &h->problem;
@@ -61,12 +75,12 @@ static fa4_status resolve(plan_parts *parts, const plan_limits *limits, fa4_erro
     if (s->rescale_threshold == -1) s->rescale_threshold = s->row_max == FA4_ROW_MAX_FIRST_BLOCK ? 14 : 8;
     if (s->kv_order == -1) s->kv_order = FA4_KV_REVERSE;
     if (s->gqa_packing == -1) s->gqa_packing = 1;
-    if (s->tile_rows == -1) s->tile_rows = 128;
+    if (s->tile_rows == -1) s->tile_rows = choose_tile_rows(h);
     if (s->tile_keys == -1) s->tile_keys = 128;
     resolve_shape(h);
     FA4_TRY(plan_mask_resolve(parts, err));
-    if (h->mask_class == FA4_CLASS_BITS && s->tile_rows != 128)
-        return error_set(err, FA4_UNSUPPORTED, "tile_rows: bit tiles have 128 rows, got %d", s->tile_rows);
+    if (h->mask_class == FA4_CLASS_BITS && s->tile_rows > 128)
+        return error_set(err, FA4_UNSUPPORTED, "tile_rows: bit tiles have up to 128 rows, got %d", s->tile_rows);
     plan_resolve_schedule(parts, limits);
     return plan_check_budgets(parts, err);
 }
@@ -74,12 +88,13 @@ static fa4_status resolve(plan_parts *parts, const plan_limits *limits, fa4_erro
 static void name_variant(fa4_plan_header *h) {
     static const char *const classes[] = {"full", "causal", "interval", "bits"};
     if (h->backend == FA4_BACKEND_CPU) return;
-    bool sm90 = h->backend == FA4_BACKEND_CUDA_SM90 || h->backend == FA4_BACKEND_EMU_SM90;
     const fa4_schedule *s = &h->schedule;
-    snprintf(h->variant, sizeof h->variant, "fwd_%s_%s_d%d_%s%s%s%s_e%df%dp%d%s", sm90 ? "sm90" : "sm100",
+    char rows[16] = "";
+    if (s->tile_rows != 128) snprintf(rows, sizeof rows, "_r%d", s->tile_rows);
+    snprintf(h->variant, sizeof h->variant, "fwd_%s_%s_d%d_%s%s%s%s%s%s_e%df%dp%d%s", is_sm90(h) ? "sm90" : "sm100",
              fa4_dtype_name(h->problem.dtype), h->problem.dim <= 64 ? 64 : 128, classes[h->mask_class], h->packed ? "_packed" : "",
-             h->problem.soft_cap > 0 ? "_cap" : "", s->row_max == FA4_ROW_MAX_FIRST_BLOCK ? "_maxfree" : "",
-             s->exp2_emulated_pairs, s->exp2_first_fragment, s->p_split, s->counters ? "_count" : "");
+             h->problem.soft_cap > 0 ? "_cap" : "", s->row_max == FA4_ROW_MAX_FIRST_BLOCK ? "_maxfree" : "", rows,
+             s->kv_splits > 1 ? "_split" : "", s->exp2_emulated_pairs, s->exp2_first_fragment, s->p_split, s->counters ? "_count" : "");
 }
 
 /* One array of the plan: where its offset goes and what is copied there. */
@@ -136,6 +151,7 @@ fa4_status plan_create(const fa4_request *request, const plan_limits *limits, co
     parts.interrupt = interrupt;
     fa4_status status = resolve(&parts, limits, err);
     if (status == FA4_OK) status = plan_map_blocks(&parts, err);
+    if (status == FA4_OK) plan_resolve_splits(&parts, limits);
     if (status == FA4_OK) status = plan_make_tasks(&parts, limits, err);
     if (status == FA4_OK) name_variant(h);
     if (status == FA4_OK) status = lay_out(&parts, plan, err);

@@ -66,7 +66,7 @@ fa4_status plan_check_problem(const fa4_problem *problem, const int32_t *mask_da
 /* 1 when the mask program lets query i of (batch, query head) see key j. Element by element: for tests and small work. */
 int32_t plan_mask_visible(const fa4_problem *problem, const int32_t *mask_data, int64_t batch, int64_t head_q, int64_t i, int64_t j);
 /* The counters that follow from the plan alone (tiles, blocks, steps, exp2), per head of the plan: adds to per_head[plan heads] when not
- * NULL, and writes the sum to total. Decision counters stay 0, exponent_max -inf, p_max 0. */
+ * NULL, and writes the sum to total (when not NULL). Decision counters stay 0, exponent_max -inf, p_max 0. */
 void plan_count(const fa4_plan *plan, fa4_counters *total, fa4_counters *per_head);
 /* 4 * batch * heads_q * seqlen_q * seqlen_kv * mean of the two dims, half when causal and square; else by the visible pairs. */
 double plan_flops(const fa4_plan *plan);

@@ -32,6 +32,8 @@ fa4_status plan_map_blocks(plan_parts *parts, fa4_error *err);
 /* schedule.c */
 fa4_status plan_check_schedule(const fa4_problem *problem, const fa4_schedule *given, fa4_error *err);
 void plan_resolve_schedule(plan_parts *parts, const plan_limits *limits);
+/* After the block lists are made: parts of the key range. */
+void plan_resolve_splits(plan_parts *parts, const plan_limits *limits);
 fa4_status plan_check_budgets(plan_parts *parts, fa4_error *err);
 fa4_status plan_make_tasks(plan_parts *parts, const plan_limits *limits, fa4_error *err);
 

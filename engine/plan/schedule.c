@@ -61,7 +61,7 @@ fa4_status plan_check_schedule(const fa4_problem *p, const fa4_schedule *s, fa4_
     FA4_TRY(check_field("workers", s->workers, 0, 1 << 20, err));
     FA4_TRY(check_field("threads", s->threads, 0, 1024, err));
     FA4_TRY(check_field("gqa_packing", s->gqa_packing, 0, 1, err));
-    FA4_TRY(check_field("tile_rows", s->tile_rows, 128, 192, err));
+    FA4_TRY(check_field("tile_rows", s->tile_rows, 64, 192, err));
     FA4_TRY(check_multiple("tile_rows", s->tile_rows, 64, err));
     FA4_TRY(check_field("tile_keys", s->tile_keys, 128, 128, err));
     FA4_TRY(check_field("q_stages", s->q_stages, 1, 8, err));
@@ -112,10 +112,41 @@ void plan_resolve_schedule(plan_parts *parts, const plan_limits *limits) {
     choose(&s->order_barrier, 0);
     /* A whole reference rounds the weight of a row with one key: on an H200 four times the largest error of the exact maximum. */
     choose(&s->integer_reference, s->row_max == FA4_ROW_MAX_FIRST_BLOCK && !sm90);
-    choose(&s->kv_splits, 1);
     choose(&s->sms, limits->sms);
     choose(&s->delay_roles, 0);
     choose(&s->counters, cpu || limits->backend == FA4_BACKEND_EMU_SM100 || limits->backend == FA4_BACKEND_EMU_SM90);
+}
+
+/* Rounds of `workers` CTAs over `tasks` tiles cut into `splits` parts of the longest list, in key blocks: the time of a launch that memory
+ * or tensor cores bound. A part costs one block beyond its own (its pipeline fills), the combine two. */
+static int64_t rounds_of_splits(int64_t tasks, int64_t workers, int64_t longest, int64_t splits) {
+    int64_t rounds = size_ceil_divide(tasks * splits, workers);
+    return rounds * (size_ceil_divide(longest, splits) + 1) + (splits > 1 ? 2 : 0);
+}
+
+/* Short queries are few tiles: their keys are cut into parts so that every SM has work. The number follows from the problem and the
+ * workers alone; the fewest parts among equals. */
+void plan_resolve_splits(plan_parts *parts, const plan_limits *limits) {
+    enum { SPLITS_MAX = 128 };
+    fa4_plan_header *h = &parts->header;
+    fa4_schedule *s = &h->schedule;
+    bool sm90 = limits->backend == FA4_BACKEND_CUDA_SM90 || limits->backend == FA4_BACKEND_EMU_SM90;
+    /* The derived walks of a part are one run of key blocks, which sink_first's first part is not. */
+    bool derived = h->mask_class == FA4_CLASS_FULL || h->mask_class == FA4_CLASS_CAUSAL;
+    if (s->kv_splits != -1) return;
+    s->kv_splits = 1;
+    if (!sm90 || s->tile_rows != 64 || (derived && s->kv_order == FA4_KV_SINK_FIRST)) return;
+    int64_t tasks = h->problem.batch * h->heads * h->tiles_per_head, workers = s->workers > 0 ? s->workers : plan_max(s->sms, 1);
+    int64_t longest = 0, best;
+    for (int64_t n = 0; n < h->list_count; n++) longest = plan_max(longest, parts->lists[n].count);
+    if (tasks == 0 || tasks >= INT32_MAX || longest == 0) return;
+    best = rounds_of_splits(tasks, workers, longest, 1);
+    for (int64_t splits = 2; splits <= plan_min(longest, SPLITS_MAX); splits++) {
+        int64_t rounds = rounds_of_splits(tasks, workers, longest, splits);
+        if (rounds >= best) continue;
+        best = rounds;
+        s->kv_splits = (int32_t)splits;
+    }
 }
 
 fa4_status plan_check_budgets(plan_parts *parts, fa4_error *err) {
@@ -129,7 +160,7 @@ fa4_status plan_check_budgets(plan_parts *parts, fa4_error *err) {
         return error_set(err, FA4_BAD_ARGUMENT,
                          "pipeline: q_stages %d and kv_stages %d need %" PRId64 " bytes of shared memory for head dim %" PRId64
                          ", a CTA has %d", s->q_stages, s->kv_stages, smem, columns, SMEM_BYTES_MAX);
-    int64_t registers = sm90 ? 128 * (2 * (int64_t)s->registers_softmax + s->registers_other)
+    int64_t registers = sm90 ? 128 * (plan_max(1, s->tile_rows / 64) * s->registers_softmax + s->registers_other)
                              : 128 * (2 * (int64_t)s->registers_softmax + s->registers_correction + s->registers_other);
     if (registers > REGISTERS_PER_SM)
         return error_set(err, FA4_BAD_ARGUMENT,

@@ -116,7 +116,7 @@ void fa4_storage_free(fa4_storage *storage) {
     if (storage == NULL || storage->freed) return;
     if (storage->data != NULL) {
         if (storage->on_device)
-            storage->device.destroy(storage->device.state, storage->data);
+            storage->device.destroy(storage->device.state, storage->data, storage->bytes);
         else
             storage->destroy(storage->data, storage->bytes);
     }

@@ -21,7 +21,7 @@ typedef struct memory_account {
 typedef struct storage_device {
     void *state;
     fa4_status (*create)(void *state, int64_t bytes, void **data, fa4_error *err);
-    void (*destroy)(void *state, void *data);
+    void (*destroy)(void *state, void *data, int64_t bytes);
     fa4_status (*write)(void *state, void *data, int64_t offset, const void *host, int64_t bytes,
                         fa4_error *err);
     fa4_status (*read)(void *state, const void *data, int64_t offset, void *host, int64_t bytes,

@@ -166,6 +166,17 @@ CALL(cuMemFree_v2, (CUdeviceptr address)) {
     state.live_bytes -= (int64_t)block[0];
     return drop(block);
 }
+CALL(cuMemAllocHost_v2, (void **address, size_t bytes)) {
+    ENTER();
+    if (state.no_pinned) return OUT_OF_MEMORY;
+    *address = malloc(bytes);
+    state.live++;
+    return CUDA_SUCCESS;
+}
+CALL(cuMemFreeHost, (void *address)) {
+    ENTER();
+    return drop(address);
+}
 CALL(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream)) {
     ENTER();
     memcpy((void *)(uintptr_t)to, from, bytes);
@@ -189,7 +200,7 @@ CALL(cuModuleUnload, (CUmodule module)) {
 CALL(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name)) {
     ENTER();
     *function = (CUfunction)(void *)module;
-    return strcmp(name, FWD_KERNEL_NAME) == 0 ? CUDA_SUCCESS : 500;
+    return strcmp(name, FWD_KERNEL_NAME) == 0 || strcmp(name, FWD_COMBINE_NAME) == 0 ? CUDA_SUCCESS : 500;
 }
 CALL(cuFuncSetAttribute, (CUfunction function, int attribute, int value)) {
     ENTER();

@@ -10,6 +10,7 @@ typedef struct fake_cuda {
     int32_t fail_at;      /* the call (counted from 1) that fails; 0 = none */
     int32_t fail_code;    /* with this error */
     int32_t not_ready;    /* how often cuEventQuery says "not ready" first; -1 = always */
+    int32_t no_pinned;    /* 1: cuMemAllocHost has none */
     int64_t memory_bytes; /* what cuMemAlloc has to give */
     /* records */
     int32_t calls;
