@@ -57,6 +57,7 @@ local failure = ffi.new("fa4_error")
 native.err = failure
 
 native.new = ffi.new
+native.typeof = ffi.typeof
 native.cast = ffi.cast
 native.gc = ffi.gc
 native.copy = ffi.copy
@@ -155,6 +156,8 @@ function native.memory()
   }
 end
 
+local storage_out = ffi.new("fa4_storage *[1]")
+
 local function live_bytes()
   C.fa4_context_memory(native.context(), memory)
   return tonumber(memory.host_bytes + memory.device_bytes)
@@ -169,14 +172,13 @@ function native.storage(bytes, device)
     collectgarbage()
     collect_at = live_bytes() + COLLECT_STEP_BYTES
   end
-  local made = ffi.new("fa4_storage *[1]")
-  local status = C.fa4_storage_create(native.context(), bytes, device, made, failure)
+  local status = C.fa4_storage_create(native.context(), bytes, device, storage_out, failure)
   if status == C.FA4_NO_MEMORY then
     collectgarbage()
-    status = C.fa4_storage_create(native.context(), bytes, device, made, failure)
+    status = C.fa4_storage_create(native.context(), bytes, device, storage_out, failure)
   end
-  native.check(status)
-  return ffi.gc(made[0], C.fa4_storage_release)
+  if status ~= 0 then native.check(status) end
+  return ffi.gc(storage_out[0], C.fa4_storage_release)
 end
 
 --- A storage that somebody else made and counted for us.

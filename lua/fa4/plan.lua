@@ -279,6 +279,7 @@ local FIELDS = {
   packed = function(h) return h.packed == 1 end,
   group = function(h) return h.group end,
   heads = function(h) return h.heads end,
+  on_gpu = function(h) return h.backend == native.C.FA4_BACKEND_CUDA_SM90 or h.backend == native.C.FA4_BACKEND_CUDA_SM100 end,
   positions = function(h) return h.positions end,
   tiles_per_head = function(h) return tonumber(h.tiles_per_head) end,
   blocks_per_row = function(h) return tonumber(h.blocks_per_row) end,

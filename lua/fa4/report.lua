@@ -9,10 +9,37 @@ report.counts = COUNTS
 
 local meta = {}
 
+-- Written out: a loop over names costs a small call on a GPU more than its launch.
 local function counters(from, into)
-  for _, name in ipairs(COUNTS) do into[name] = tonumber(from[name]) end
-  into.exponent_max, into.p_max = from.exponent_max, from.p_max
+  into.tiles, into.blocks_visited = tonumber(from.tiles), tonumber(from.blocks_visited)
+  into.blocks_skipped, into.blocks_partial = tonumber(from.blocks_skipped), tonumber(from.blocks_partial)
+  into.row_steps, into.rescaled_rows, into.spared_rows = tonumber(from.row_steps), tonumber(from.rescaled_rows), tonumber(from.spared_rows)
+  into.warp_steps, into.rescaled_warps = tonumber(from.warp_steps), tonumber(from.rescaled_warps)
+  into.exp2_hardware, into.exp2_polynomial = tonumber(from.exp2_hardware), tonumber(from.exp2_polynomial)
+  into.max_fixups, into.exponent_max, into.p_max = tonumber(from.max_fixups), from.exponent_max, from.p_max
   return into
+end
+
+-- What few look at is made when it is looked at, from the record that C filled.
+local later = {
+  per_head = function(raw)
+    local made = {}
+    for h = 0, raw.total.heads - 1 do made[h] = counters(raw.per_head[h], {}) end
+    return made
+  end,
+  plan_hash = function(raw) return report.hex(raw.total.plan_hash) end,
+  device = function(raw) return native.string(raw.total.device) end,
+  path = function(raw) return native.string(raw.total.path) end,
+  variant = function(raw) return native.string(raw.total.variant) end,
+}
+local RAW = {}
+
+function meta.__index(r, key)
+  local make = later[key]
+  if not make then return nil end
+  local value = make(r[RAW])
+  rawset(r, key, value)
+  return value
 end
 
 --- A uint64 as sixteen hex digits.
@@ -23,19 +50,16 @@ function report.hex(value)
 end
 
 --- A report from what C filled. For the library's own modules.
--- @tparam cdata from fa4_report
--- @tparam cdata per_head fa4_counters[heads]
+-- @tparam cdata from fa4_report; kept
+-- @tparam cdata per_head fa4_counters[heads]; kept
 -- @treturn table counts as in the README, `time_us`, `flops`, `tflops`, `bytes`, `device`, `path`, `variant`, `threads`, `workers`,
 -- `plan_hash`, `findings`, and `per_head[h]` with h from 0
 function report.new(from, per_head)
-  local made = counters(from.total, {
-    time_us = from.time_us, flops = from.flops, tflops = from.tflops, bytes = from.bytes,
-    plan_hash = report.hex(from.plan_hash), threads = from.threads, workers = from.workers, heads = from.heads,
-    findings = from.findings, device = native.string(from.device), path = native.string(from.path),
-    variant = native.string(from.variant), per_head = {},
-  })
-  for h = 0, from.heads - 1 do made.per_head[h] = counters(per_head[h], {}) end
-  return setmetatable(made, meta)
+  local made = {
+    time_us = from.time_us, flops = from.flops, tflops = from.tflops, bytes = from.bytes, threads = from.threads,
+    workers = from.workers, heads = from.heads, findings = from.findings, [RAW] = {total = from, per_head = per_head},
+  }
+  return setmetatable(counters(from.total, made), meta)
 end
 
 --- A whole number with a blank between thousands.

@@ -114,14 +114,22 @@ local function dense_strides(shape)
   return strides
 end
 
+local ordinals = {} -- by device name
+
 local function device_of(name)
-  local ordinal = name:match("^cuda:(%d+)$")
-  return ordinal and 1 or 0, tonumber(ordinal or 0)
+  local ordinal = ordinals[name]
+  if not ordinal then
+    ordinal = tonumber(name:match("^cuda:(%d+)$") or -1)
+    ordinals[name] = ordinal
+  end
+  return ordinal >= 0 and 1 or 0, ordinal >= 0 and ordinal or 0
 end
+
+local view_type = native.typeof("fa4_tensor")
 
 -- A tensor over memory that a storage holds; keeps the storage. The view is what C is given.
 local function wrap(storage, data, dtype, shape, strides, device)
-  local view = native.new("fa4_tensor")
+  local view = view_type()
   view.data = data
   view.dtype, view.rank = CODE[dtype], #shape
   view.device, view.device_index = device_of(device)
@@ -178,6 +186,17 @@ end
 -- @raise on a bad shape, dtype or device, or when memory is short
 function tensor.empty(shape, opts)
   return (make(shape, opts, "empty"))
+end
+
+--- A dense tensor whose shape, dtype and device are known to be right. For the library's own modules.
+-- @tparam {int,...} shape kept
+-- @tparam string dtype
+-- @tparam string device "cpu" or "cuda:N"
+-- @tparam number elements of the shape
+-- @treturn tensor
+function tensor.dense(shape, dtype, device, elements)
+  local storage = native.storage(elements * BYTES[dtype], device)
+  return wrap(storage, C.fa4_storage_data(storage), dtype, shape, dense_strides(shape), device)
 end
 
 --- A tensor of zeros.

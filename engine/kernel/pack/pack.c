@@ -19,24 +19,35 @@
 enum { EMULATED = 0, DEVICE = 1 };
 
 /* Requests whose kernels are packed: architecture, for a device (cubin too) or the emulator (PTX,
- * counts decisions), dtype, dim, causal, query heads per key head. */
-#define PACKED(_)                                                                                  \
-    _(100, EMULATED, FA4_F16, 128, 0, 1)                                                           \
-    _(100, EMULATED, FA4_F16, 128, 1, 1) _(100, EMULATED, FA4_BF16, 128, 0, 1)                     \
-        _(100, EMULATED, FA4_BF16, 128, 1, 1) _(100, EMULATED, FA4_F16, 128, 0, 4)                 \
-            _(100, EMULATED, FA4_F16, 64, 1, 3) _(90, EMULATED, FA4_F16, 128, 0, 1)                \
-                _(90, EMULATED, FA4_F16, 128, 1, 1) _(100, DEVICE, FA4_F16, 128, 0, 1)             \
-                    _(100, DEVICE, FA4_F16, 128, 1, 1) _(100, DEVICE, FA4_BF16, 128, 0, 1)         \
-                        _(100, DEVICE, FA4_BF16, 128, 1, 1) _(90, DEVICE, FA4_F16, 128, 0, 1)      \
-                            _(90, DEVICE, FA4_F16, 128, 1, 1) _(90, DEVICE, FA4_BF16, 128, 0, 1)   \
-                                _(90, DEVICE, FA4_BF16, 128, 1, 1)
+ * counts decisions), dtype, dim, causal, query heads per key head, queries. */
+// clang-format off
+#define PACKED(_)                                    \
+    _(100, EMULATED, FA4_F16, 128, 0, 1, 4096)       \
+    _(100, EMULATED, FA4_F16, 128, 1, 1, 4096)       \
+    _(100, EMULATED, FA4_BF16, 128, 0, 1, 4096)      \
+    _(100, EMULATED, FA4_BF16, 128, 1, 1, 4096)      \
+    _(100, EMULATED, FA4_F16, 128, 0, 4, 4096)       \
+    _(100, EMULATED, FA4_F16, 64, 1, 3, 4096)        \
+    _(90, EMULATED, FA4_F16, 128, 0, 1, 4096)        \
+    _(90, EMULATED, FA4_F16, 128, 1, 1, 4096)        \
+    _(100, DEVICE, FA4_F16, 128, 0, 1, 4096)         \
+    _(100, DEVICE, FA4_F16, 128, 1, 1, 4096)         \
+    _(100, DEVICE, FA4_BF16, 128, 0, 1, 4096)        \
+    _(100, DEVICE, FA4_BF16, 128, 1, 1, 4096)        \
+    _(90, DEVICE, FA4_F16, 128, 0, 1, 4096)          \
+    _(90, DEVICE, FA4_F16, 128, 1, 1, 4096)          \
+    _(90, DEVICE, FA4_BF16, 128, 0, 1, 4096)         \
+    _(90, DEVICE, FA4_BF16, 128, 1, 1, 4096)         \
+    _(90, DEVICE, FA4_F16, 128, 0, 8, 1)             \
+    _(90, DEVICE, FA4_BF16, 128, 0, 8, 1)
+// clang-format on
 
 typedef struct packed_request {
-    int32_t arch, device, dtype, dim, causal, group;
+    int32_t arch, device, dtype, dim, causal, group, queries;
 } packed_request;
 
 static const packed_request requests[] = {
-#define ROW(arch, device, dtype, dim, causal, group) {arch, device, dtype, dim, causal, group},
+#define ROW(arch, device, dtype, dim, causal, group, queries) {arch, device, dtype, dim, causal, group, queries},
     PACKED(ROW)
 #undef ROW
 };
@@ -52,7 +63,7 @@ static fa4_status variant_of(const packed_request *r, FwdVariant *variant, fa4_e
                           .l2_bytes = 50 << 20,
                           .tiles_per_task = r->arch == 100 ? 2 : 1};
     request.problem = (fa4_problem){.batch = 1,
-                                    .seqlen_q = 4096,
+                                    .seqlen_q = r->queries,
                                     .seqlen_kv = 4096,
                                     .heads_q = r->group,
                                     .heads_kv = 1,
