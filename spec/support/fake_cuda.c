@@ -204,7 +204,7 @@ CALL(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *n
 }
 CALL(cuFuncSetAttribute, (CUfunction function, int attribute, int value)) {
     ENTER();
-    state.smem_limit = value;
+    if (value > state.smem_limit) state.smem_limit = value; /* of any kernel */
     return function != NULL && attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? CUDA_SUCCESS : INVALID;
 }
 CALL(cuTensorMapEncodeTiled, (void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,
