@@ -19,18 +19,15 @@ usage: fa4 scripts/bench.lua [options]
   --rounds N       runs of each case, in shuffled order (default 9)
   --quick          3 rounds
   --json FILE      the rows as JSON
-<<<<<<< ours
+  --peers          a GPU beside FlashAttention-3, FlashAttention-4 and cuDNN, those
+                   that Python finds: see peers_h200.py, which times all in one process
+  --rows LIST      with --peers: of main,gqa,sharp,decode (default: all)
+  --python NAME    with --peers: the interpreter (default python3)
+  --library FILE   with --peers: our shared library (default build/libfa4.so)
+  --seconds S      with --peers: start no further case after S seconds
 
 FLOPs are 4 * batch * heads * length^2 * dim, half of it when causal. The share
 of the peak is against f32 FMA, measured in the same run, whatever the dtype.
-=======
-  --peers          a GPU beside FlashAttention-3, FlashAttention-4 and cuDNN, those that
-                   Python finds: see peers_h200.py, which times all in one process
-  --rows LIST      with --peers: of main,gqa,sharp,decode (default: all)
-  --python NAME, --library FILE, --seconds S   with --peers: the interpreter (python3),
-                   our shared library, start no further case after S seconds
-FLOPs are 4 * batch * heads * length^2 * dim, half of it when causal. share_of_peak is against f32 FMA, whatever the dtype.
->>>>>>> theirs
 ]]
 
 local HERE = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
