@@ -4,7 +4,11 @@ local here = arg[0]:match("^(.*)/[^/]*$") or "."
 local top, work = here .. "/..", here .. "/../build-mutants"
 local pattern = arg[1] or "."
 
--- name, file, text that occurs once, what it becomes, tests ("name arguments") of which one must fail
+-- Ways to misread the ISA that code of others must show, and our own kernel too: where the peers' PTX is at hand (FA4_PEER_PTX), theirs first.
+local PEERS = {"emu_sm100_test"}
+if os.getenv("FA4_PEER_PTX") then PEERS = {"emu_peer_test tirx_fa4_s256_h2kv2", "emu_peer_test cute_fp16_nc", "emu_sm100_test"} end
+
+-- name, file, text that occurs once, what it becomes, tests ("name arguments") of which one must fail, true: each of them must
 local mutants = {
   {"causal mask off by one", "engine/plan/mask.c", "clip(p, 0, d + 1, lo, hi)", "clip(p, 0, d + 2, lo, hi)", {"plan_test"}},
   {"window side off by one", "engine/plan/mask.c", "d + window_side(node->right) + 1", "d + window_side(node->right)", {"plan_test"}},
@@ -42,6 +46,17 @@ local mutants = {
   {"NaN passes validation", "engine/api/validate.c", "if (isnan(got) || isnan(want)) return NAN;", "if (isnan(got) || isnan(want)) return 0;", {"api_test"}},
   {"overlapping outputs pass", "engine/api/run.c", "if (tensor_overlap(&t->o, inputs[i])) return", "if (0) return", {"api_test"}},
   {"f16 rounds half up", "engine/core/half.h", "u += 0xfffu + ((u >> 13) & 1u);", "u += 0x1000u;", {"tensor_test"}},
+  {"misread: LBO and SBO exchanged", "engine/emu/mma_operand.c", "matrix->leading = field(descriptor, 16, 14) << 4;\n    matrix->stride = field(descriptor, 32, 14) << 4;",
+    "matrix->leading = field(descriptor, 32, 14) << 4;\n    matrix->stride = field(descriptor, 16, 14) << 4;", PEERS, true},
+  {"misread: no swizzle on the side of the mma", "engine/emu/mma_operand.c", "return linear ^ ((linear >> 7 & mask) << 4);", "(void)mask;\n    return linear;", PEERS, true},
+  {"misread: swizzle by the wrong address bits", "engine/emu/mma_operand.c", "return linear ^ ((linear >> 7 & mask) << 4);", "return linear ^ ((linear >> 8 & mask) << 4);", PEERS, true},
+  {"misread: B's transpose bit ignored", "engine/emu/mma_operand.c", "shape->b_transpose = field(d, 16, 1);", "shape->b_transpose = false;", PEERS, true},
+  {"misread: the two halves of P exchanged", "engine/emu/tensor.c", "split(cta->panel_a + 2 * i * EMU_MMA_EXTENT_MAX, cta->panel_a + (2 * i + 1) * EMU_MMA_EXTENT_MAX,",
+    "split(cta->panel_a + (2 * i + 1) * EMU_MMA_EXTENT_MAX, cta->panel_a + 2 * i * EMU_MMA_EXTENT_MAX,", PEERS, true},
+  {"misread: mma always accumulates", "engine/emu/tensor.c", "q->accumulate = emu_pred(w, op->s) >> lane & 1;", "q->accumulate = true;", PEERS, true},
+  {"a pair's halves of B exchanged", "engine/emu/pair.c", "q, half, b + (size_t)h * (size_t)half * EMU_MMA_K", "q, half, b + (size_t)(1 - h) * (size_t)half * EMU_MMA_K", {"emu_cluster_test"}},
+  {"a multicast signals one CTA", "engine/emu/cluster.c", ": with.to;\n        if (with.signal == NULL)", ": with.signal;\n        if (with.signal == NULL)", {"emu_cluster_test"}},
+  {"a shared address without its rank", "engine/emu/cluster.c", "constants[code->windows[i]].lane[lane] |= c->window;", "constants[code->windows[i]].lane[lane] |= 0;", {"emu_cluster_test"}},
   {"f16 subnormals begin too low", "engine/core/half.h", "u < 0x38800000u", "u < 0x38000000u", {"tensor_test"}},
 }
 
@@ -77,11 +92,20 @@ local function build(tests)
   return run(("cmake --build %s/build --target %s > %s/log 2>&1"):format(work, table.concat(targets, " "), work))
 end
 
--- The first test that fails, or nil.
-local function caught(tests)
+-- Whether a test fails (each: all of them); what did not.
+local function caught(tests, each)
   for _, test in ipairs(tests) do
-    if not run(("timeout 300 %s/build/tests/%s >> %s/log 2>&1"):format(work, test, work)) then return test end
+    local fails = not run(("timeout 300 %s/build/tests/%s >> %s/log 2>&1"):format(work, test, work))
+    if fails and not each then return true end
+    if each and not fails then return false, test .. " did not notice it" end
   end
+  return each or false, "no test noticed it"
+end
+
+local function try(tests, each)
+  if not build(tests) then return "does not build" end
+  local good, why = caught(tests, each)
+  return not good and why or nil
 end
 
 assert(run(("mkdir -p %s/tree && cd %s && cp -r CMakeLists.txt engine kernels lua scripts spec %s/tree/"):format(work, top, "build-mutants")))
@@ -89,7 +113,7 @@ assert(run(("cmake -G Ninja -S %s/tree -B %s/build -DCMAKE_BUILD_TYPE=Release > 
 
 local passed, failed = 0, 0
 for _, m in ipairs(mutants) do
-  local name, file, from, to, tests = unpack(m)
+  local name, file, from, to, tests, each = unpack(m)
   if name:find(pattern) then
     local path = work .. "/tree/" .. file
     local original = read(path)
@@ -99,7 +123,7 @@ for _, m in ipairs(mutants) do
       verdict = ("its place in %s occurs %d times"):format(file, count)
     else
       write(path, broken)
-      verdict = not build(tests) and "does not build" or not caught(tests) and "no test noticed it" or nil
+      verdict = try(tests, each)
       write(path, original)
     end
     passed, failed = passed + (verdict and 0 or 1), failed + (verdict and 1 or 0)

@@ -70,6 +70,12 @@ const char *emu_mma_shape_decode(uint32_t d, bool pair, emu_mma_shape *shape) {
     return NULL;
 }
 
+/* The pattern follows absolute address bits. */
+static uint32_t swizzled(uint32_t linear, uint32_t span) {
+    uint32_t mask = span == 128 ? 7 : span == 64 ? 3 : span == 32 ? 1 : 0;
+    return linear ^ ((linear >> 7 & mask) << 4);
+}
+
 uint32_t emu_matrix_chunk(const emu_matrix *x, bool transpose, uint32_t mn, uint32_t k) {
     uint32_t span = (uint32_t)x->swizzle, linear;
     if (span == 0)
@@ -80,8 +86,7 @@ uint32_t emu_matrix_chunk(const emu_matrix *x, bool transpose, uint32_t mn, uint
     else
         linear = x->start + mn / 8 * x->stride + mn % 8 * span + k * 2;
     linear &= 0x3ffff;
-    uint32_t mask = span == 128 ? 7 : span == 64 ? 3 : span == 32 ? 1 : 0;
-    return linear ^ ((linear >> 7 & mask) << 4);
+    return swizzled(linear, span);
 }
 
 static void fetch_chunk(const emu_shared_view *shared, uint32_t address, uint16_t *to, emu_fetch_fault *fault) {
@@ -107,13 +112,10 @@ static bool sound(const emu_shared_view *shared, uint32_t address, uint32_t byte
 static bool fetch_rows(const emu_shared_view *shared, const emu_matrix *x, uint32_t group, uint16_t *to) {
     uint32_t span = (uint32_t)x->swizzle, first = (x->start + group * x->stride) & 0x3ffff;
     if (span == 0 || !sound(shared, first & ~(span - 1), 8 * span)) return false;
-    uint32_t mask = span == 128 ? 7 : span == 64 ? 3 : 1;
     for (uint32_t r = 0; r < 8; r++, to += EMU_MMA_K) {
         uint32_t low = first + r * span, high = low + 16;
-        low ^= (low >> 7 & mask) << 4;
-        high ^= (high >> 7 & mask) << 4;
-        memcpy(to, shared->bytes + (low - shared->base), 16);
-        memcpy(to + 8, shared->bytes + (high - shared->base), 16);
+        memcpy(to, shared->bytes + (swizzled(low, span) - shared->base), 16);
+        memcpy(to + 8, shared->bytes + (swizzled(high, span) - shared->base), 16);
     }
     return true;
 }
@@ -146,13 +148,10 @@ static bool fetch_columns(const emu_shared_view *shared, const emu_matrix *x, ui
     if (span == 0) return false;
     uint32_t block = (x->start + mn / (span / 2) * x->leading + k / 8 * x->stride) & 0x3ffff, inner = mn % (span / 2) * 2;
     if (block % span != 0 || !sound(shared, block, 8 * span)) return false;
-    uint32_t mask = span == 128 ? 7 : span == 64 ? 3 : 1;
     for (uint32_t r = 0; r < 8; r++, to += 16) {
         uint32_t low = block + r * span + inner, high = low + 16;
-        low ^= (low >> 7 & mask) << 4;
-        high ^= (high >> 7 & mask) << 4;
-        memcpy(to, shared->bytes + (low - shared->base), 16);
-        memcpy(to + 8, shared->bytes + (high - shared->base), 16);
+        memcpy(to, shared->bytes + (swizzled(low, span) - shared->base), 16);
+        memcpy(to + 8, shared->bytes + (swizzled(high, span) - shared->base), 16);
     }
     return true;
 }
