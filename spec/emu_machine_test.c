@@ -80,7 +80,7 @@ static void check_sample(const sample *s, const kernel_tensormap *map) {
 WANT(index_of, i) WANT(one, 1) WANT(neighbour, i ^ 1) WANT(up_two, i % 32 < 2 ? i : i - 2) WANT(odd_even, i % 2 ? 100 + i : 200 + i)
 WANT(ballot_low, 0x0000ffff) WANT(leader, i % 32 == 0) WANT(sum_496, 496) WANT(match_4, 0x11111111u << (i % 4)) WANT(sixty_four, 64) WANT(loops, i % 32 + 1)
 WANT(count_33, 33) WANT(reversed, 63 - i) WANT(transposed, 16 * (i % 4 * 2) + i / 4 + ((16 * (i % 4 * 2 + 1) + i / 4) << 16))
-WANT(local_sum, 3 * i + 3) WANT(carry_high, 1) WANT(named_values, 5)
+WANT(local_sum, 3 * i + 3) WANT(scales, 0x80fe817d) WANT(from_scales, 0x40007fff) WANT(carry_high, 1) WANT(named_values, 5)
 
 #define STORE "st.global.u32 [o], z;\n"
 #define INIT_ONE "setp.eq.s32 p, t, 0; @p mbarrier.init.shared.b64 [s], 1; bar.sync 0;\n"
@@ -127,6 +127,18 @@ static const sample SAMPLES[] = {
      "setp.lt.u32 p, t, 32; @!p bra A; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [s], 32;\nA: bar.sync 0; ld.shared.u32 y, [s]; shl.b32 u, w, 21; add.s32 y, y, u;\n"
      "tcgen05.st.sync.aligned.32x32b.x2.b32 [y], {t, x}; tcgen05.wait::st.sync.aligned; tcgen05.ld.sync.aligned.32x32b.x2.b32 {u, z}, [y]; tcgen05.wait::ld.sync.aligned; bar.sync 0;\n"
      "@!p bra B; ld.shared.u32 y, [s]; tcgen05.dealloc.cta_group::1.sync.aligned.b32 y, 32;\nB:\n" STORE, 128, 1, -1, 0, index_of, 0, 0, 0, EMU_RANDOM},
+    {"cp.async has landed when its wait is over", "ld.param.u64 c, [out]; mul.wide.u32 a, t, 16; add.s64 c, c, a; mov.u32 i0, x; st.global.v4.b32 [c], {i0, i0, i0, i0};\n"
+     "shl.b32 y, t, 4; add.s32 y, y, s; cp.async.ca.shared.global [y], [c], 16; cp.async.commit_group; cp.async.wait_group 0; ld.shared.u32 z, [y+12];\n" STORE, 32, 1, -1, 0, index_of, 0, 0, 0, EMU_RANDOM},
+    {"cp.async groups complete in order", "ld.param.u64 c, [out]; st.global.b32 [o], x; shl.b32 y, t, 2; add.s32 y, y, s; cp.async.ca.shared.global [y], [o], 4; cp.async.commit_group;\n"
+     "cp.async.ca.shared.global [y+256], [o], 4; cp.async.commit_group; cp.async.wait_group 1; ld.shared.u32 z, [y]; cp.async.wait_all;\n" STORE, 64, 1, -1, 0, index_of, 0, 0, 0, EMU_RANDOM},
+    {"cp.async arrives when it has landed", "setp.eq.s32 p, t, 0; @p mbarrier.init.shared.b64 [s], 64; bar.sync 0; st.global.b32 [o], x; shl.b32 y, t, 2; add.s32 y, y, s; cp.async.ca.shared.global [y+64], [o], 4;\n"
+     "cp.async.mbarrier.arrive.noinc.shared.b64 [s];\nW: mbarrier.try_wait.parity.shared.b64 q, [s], 0; @!q bra W; xor.b32 y, t, 63; shl.b32 y, y, 2; add.s32 y, y, s; ld.shared.u32 z, [y+64];\n" STORE, 64, 1, -1, 0, reversed, 0, 0, 0, EMU_STARVE},
+    {"cp.async raises the count that it arrives at", "setp.eq.s32 p, t, 0; @p mbarrier.init.shared.b64 [s], 32; bar.sync 0; st.global.b32 [o], x; shl.b32 y, t, 2; add.s32 y, y, s; cp.async.ca.shared.global [y+64], [o], 4;\n"
+     "cp.async.mbarrier.arrive.shared.b64 [s]; mbarrier.arrive.shared.b64 _, [s];\nW: mbarrier.try_wait.parity.shared.b64 q, [s], 0; @!q bra W; ld.shared.u32 z, [y+64];\n" STORE, 32, 1, -1, 0, index_of, 0, 0, 0, EMU_RANDOM},
+    {"cp.async read before its wait", "shl.b32 y, t, 2; add.s32 y, y, s; st.global.b32 [o], x; cp.async.ca.shared.global [y], [o], 4; ld.shared.u32 z, [y];\n" STORE, 32, 1, EMU_UNINITIALISED, "nothing has written", 0, 0, 0, 0, EMU_RANDOM},
+    /* conversions of small formats */
+    {"cvt.ue8m0x2", "cvt.rp.satfinite.ue8m0x2.f32 h0, 0f40400000, 0f3e800000; cvt.u32.u16 z, h0; cvt.rz.satfinite.ue8m0x2.f32 h0, 0f40400000, 0f7f800000; cvt.u32.u16 u, h0; shl.b32 u, u, 16; or.b32 z, z, u;\n" STORE, 32, 1, -1, 0, scales, 0, 0, 0, 0},
+    {"cvt.bf16x2.ue8m0x2", "mov.b16 h0, 0x80ff; cvt.rn.bf16x2.ue8m0x2 z, h0;\n" STORE, 32, 1, -1, 0, from_scales, 0, 0, 0, 0},
     /* findings */
     {"a deadlock names the mbarrier", INIT_ONE "W: mbarrier.try_wait.parity.shared.b64 q, [s], 0; @!q bra W;\n", 64, 1, EMU_DEADLOCK, "parity 0: phase 0, 1 of 1 arrivals missing", NULL, 0, 0, 0, 0},
     {"a deadlock at a named barrier", "setp.lt.u32 p, t, 32; @p bra A; bar.sync 1, 96;\nA:\n", 64, 1, EMU_DEADLOCK, "named barrier 1: 32 of 96", NULL, 0, 0, 0, 0},

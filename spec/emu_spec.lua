@@ -52,6 +52,25 @@ describe("the emulator", function()
     assert.same({}, report.findings)
   end)
 
+  it("starts the CTAs of a cluster together", function()
+    local m = fa4.emu.load(HEAD .. [[
+.visible .entry k(.param .u64 out)
+{
+.reg .b32 %r<8>; .reg .b64 %rd<4>; .shared .b32 word[32];
+mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; mov.u32 %r3, word; mapa.shared::cluster.u32 %r4, %r3, %r2;
+mov.u32 %r5, %ctaid.x; st.shared::cluster.u32 [%r4], %r5;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+ld.shared.u32 %r6, [word];
+ld.param.u64 %rd1, [out]; mul.wide.u32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r6;
+ret;
+}
+]])
+    local out = fa4.zeros({4}, {dtype = "i32"})
+    assert(m:launch{grid = 4, block = 32, cluster = 2, args = {out}})
+    assert.same({1, 0, 3, 2}, {out:get(0), out:get(1), out:get(2), out:get(3)})
+    assert.has_error(function() m:launch{grid = 3, block = 32, cluster = 2, args = {out}} end)
+  end)
+
   it("returns what it found, with line and buffer", function()
     local m = fa4.emu.load(ADD)
     local a, c = ramp(300), fa4.zeros({300}, {dtype = "f32"})

@@ -85,6 +85,18 @@ void emu_mbarrier_complete(emu_cta *cta, const ptx_instr *at, uint32_t address, 
     settle(cta, NULL, address, &b);
 }
 
+bool emu_mbarrier_raise(emu_cta *cta, const emu_warp *w, const ptx_instr *at, uint32_t address) {
+    emu_mbarrier b;
+    if (!open_barrier(cta, w, at, address, &b)) return false;
+    if (b.pending == 0xfffff) {
+        misuse(cta, w, at, address, "more than 2^20 - 1 arrivals are pending");
+        return false;
+    }
+    b.pending++;
+    store_word(cta, address, pack(&b));
+    return true;
+}
+
 static bool place(emu_warp *w, const emu_op *op, int lane, uint32_t *address) {
     return emu_shared_address(w, op, emu_address(w, op, op->a, lane), 8, 8, lane, address);
 }

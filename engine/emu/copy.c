@@ -1,5 +1,5 @@
 /*
- * The copy unit (ISA 9.7.9.25 to 27): bulk and bulk tensor copies both ways, cp.async, and bulk groups. A copy waits in the CTA's list until
+ * The copy unit (ISA 9.7.9.25 to 27): bulk and bulk tensor copies both ways, and bulk groups. A copy waits in the CTA's list until
  * the scheduler delivers it; it moves its bytes then, and signals its mbarrier. Tile mode, interleave none, element strides 1.
  */
 #include "cluster_internal.h"
@@ -169,6 +169,9 @@ void emu_copy_deliver(emu_cta *cta, int32_t index) {
         cta->bytes_loaded += (int64_t)a.bytes;
         break;
     }
+    case EMU_ASYNC_SCATTER: case EMU_ASYNC_ARRIVE:
+        emu_scatter_deliver(cta, &a);
+        break;
     case EMU_ASYNC_BULK_SHARED:
     case EMU_ASYNC_WRITE:
         if (emu_cluster_lives(&a, a.to)) emu_cluster_deliver(&a);
@@ -276,36 +279,5 @@ emu_step emu_do_bulk_wait(emu_warp *w, const emu_op *op, uint32_t mask) {
 
 emu_step emu_do_prefetch_map(emu_warp *w, const emu_op *op, uint32_t mask) {
     EMU_EACH_LANE(lane, mask) if (emu_map_bytes(w, op, emu_address(w, op, op->a, (int)lane) | (op->space == PTX_SPACE_PARAM ? EMU_WINDOW_PARAM : 0), (int)lane) == NULL) return EMU_STOP;
-    return EMU_NEXT;
-}
-
-/* ---- cp.async: done at issue, which its waits allow ---- */
-
-emu_step emu_do_copy_async(emu_warp *w, const emu_op *op, uint32_t mask) {
-    const emu_more *more = op->more;
-    EMU_EACH_LANE(lane, mask) {
-        uint32_t bytes = (uint32_t)op->value, real = op->b == EMU_NO_SLOT ? bytes : emu_lanes(w, op->b)[lane], shared;
-        uint64_t global = place_address(w, &more->places[1], (int)lane);
-        if (real > bytes) real = bytes;
-        if (emu_pred(w, op->s) >> lane & 1) real = 0; /* ignore-src */
-        if (!emu_shared_address(w, op, place_address(w, &more->places[0], (int)lane), bytes, bytes, (int)lane, &shared)) return EMU_STOP;
-        const uint8_t *from = real ? emu_global(w->cta, global, real, false) : NULL;
-        if (real && from == NULL) return emu_fault(w, (int)lane, EMU_OUT_OF_BOUNDS, op, "cp.async of %u bytes at global 0x%" PRIx64 " leaves every buffer", real, global);
-        memset(emu_shared_at(w->cta, shared), 0, bytes);
-        if (real) memcpy(emu_shared_at(w->cta, shared), from, real);
-        emu_shared_mark(w->cta, shared, bytes);
-    }
-    return EMU_NEXT;
-}
-emu_step emu_do_copy_async_commit(emu_warp *w, const emu_op *op, uint32_t mask) { return emu_do_nothing(w, op, mask); }
-emu_step emu_do_copy_async_wait(emu_warp *w, const emu_op *op, uint32_t mask) { return emu_do_nothing(w, op, mask); }
-
-emu_step emu_do_copy_async_arrive(emu_warp *w, const emu_op *op, uint32_t mask) {
-    EMU_EACH_LANE(lane, mask) {
-        uint32_t address;
-        if (!emu_shared_address(w, op, emu_address(w, op, op->a, (int)lane), 8, 8, (int)lane, &address)) return EMU_STOP;
-        /* Without .noinc the pending count is raised first: the arrival is then neutral. */
-        if (op->extra) emu_mbarrier_arrive(w->cta, w, op->source, address, 1);
-    }
     return EMU_NEXT;
 }

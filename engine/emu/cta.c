@@ -28,6 +28,7 @@ void emu_cta_destroy(emu_cta *c) {
     free(c->barriers);
     free(c->tmem);
     free(c->tmem_written);
+    emu_scatter_drop(c);
     free(c->copies);
     free(c->pipe);
     free(c->panel_a);
@@ -154,7 +155,8 @@ void emu_cta_start(emu_cta *c, int64_t index, emu_report *report) {
     c->pair = (emu_pair){0};
     c->tmem_allocated = 0;
     c->tmem_relinquished = c->stopped = c->done = c->hold = false;
-    c->copy_count = c->pipe_count = 0;
+    emu_scatter_drop(c);
+    c->pipe_count = 0;
     c->register_pool = 0;
     c->changes = 1;
     c->time = c->idle_time = 0;
@@ -174,6 +176,7 @@ void emu_cta_start(emu_cta *c, int64_t index, emu_report *report) {
         w->instructions = w->lane_instructions = 0;
         memset(w->per_class, 0, sizeof w->per_class);
         memset(w->bulk_group, 0, sizeof w->bulk_group);
+        memset(w->async_group, 0, sizeof w->async_group);
         w->load_count = w->store_count = w->wgmma_count = 0;
         w->cluster_arrived = w->cluster_passed = 0;
         w->wgmma_group = 0;

@@ -58,7 +58,7 @@ struct emu_warp {
     uint32_t *transfer_data; /* EMU_TRANSFERS_MAX x 128 x 32 words */
     /* bulk copies: per lane, the open group's number */
     uint32_t bulk_group[EMU_LANES];
-    uint32_t async_group; /* cp.async: open group of the warp's lanes (lanes in step) */
+    uint32_t async_group[EMU_LANES]; /* the same of cp.async */
     /* wgmma in flight */
     emu_wgmma *wgmmas;
     int32_t wgmma_count;
@@ -251,7 +251,11 @@ typedef struct emu_mbarrier {
 void emu_named_recheck(emu_cta *cta);
 bool emu_mbarrier_get(const emu_cta *cta, uint32_t address, emu_mbarrier *barrier);
 
-/* copy.c, tensor.c, wgmma.c: delivery */
+bool emu_mbarrier_raise(emu_cta *cta, const emu_warp *warp, const ptx_instr *at, uint32_t address); /* one more pending in this phase */
+
+/* copy.c, copy_async.c, tensor.c, wgmma.c: delivery */
+void emu_scatter_deliver(emu_cta *cta, const emu_async *a);
+void emu_scatter_drop(emu_cta *cta); /* what is in flight will not land */
 void emu_copy_deliver(emu_cta *cta, int32_t index);
 void emu_pipe_deliver(emu_cta *cta);
 uint64_t emu_delay(emu_cta *cta, emu_unit unit);

@@ -214,7 +214,7 @@ static bool lower_copy(lowering *l, const ptx_instr *instr, emu_op *op, bool *mi
     case PTX_OP_CP_ASYNC: return lower_cp_async(l, instr, op);
     case PTX_OP_CP_ASYNC_COMMIT_GROUP: op->run = emu_do_copy_async_commit; return true;
     case PTX_OP_CP_ASYNC_WAIT_GROUP: op->run = emu_do_copy_async_wait; op->value = instr->operands[0].u.value; return true;
-    case PTX_OP_CP_ASYNC_WAIT_ALL: op->run = emu_do_copy_async_wait; return true;
+    case PTX_OP_CP_ASYNC_WAIT_ALL: op->run = emu_do_copy_async_wait; op->extra = 1; return true;
     case PTX_OP_CP_ASYNC_MBARRIER_ARRIVE:
         op->run = emu_do_copy_async_arrive;
         op->extra = f->noinc;

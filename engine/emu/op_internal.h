@@ -33,6 +33,7 @@ typedef struct emu_op emu_op;
 typedef struct emu_warp emu_warp;
 typedef struct emu_cta emu_cta;
 typedef struct emu_cluster emu_cluster;
+typedef struct emu_scatter emu_scatter;
 typedef struct emu_machine emu_machine;
 
 /* What an instruction's handler tells the warp's loop. */
@@ -110,6 +111,7 @@ typedef enum emu_async_kind {
     EMU_ASYNC_COMMIT,
     EMU_ASYNC_BULK_SHARED, /* shared memory to another CTA's */
     EMU_ASYNC_WRITE,       /* st.async, red.async, a cancel's answer: the payload */
+    EMU_ASYNC_SCATTER, EMU_ASYNC_ARRIVE, /* cp.async, and the arrival behind it */
 } emu_async_kind;
 
 /* Work of an asynchronous unit. */
@@ -135,6 +137,7 @@ typedef struct emu_async {
     uint32_t disabled[8]; /* the second four: of the odd CTA of a pair */
     uint32_t targets;     /* commit: ranks, 0: signal's alone */
     uint8_t payload[16];
+    emu_scatter *scatter; /* owned by the entry */
 } emu_async;
 
 /* An entry made ready. */
