@@ -42,6 +42,18 @@ FWD_DEVICE void wait(const Barrier &bar, uint32_t parity) {
     }
 }
 
+// The same by a converged warp, which stays converged: the vote makes the end of the loop one decision of the whole warp.
+FWD_DEVICE void wait_together(uint32_t bar, uint32_t parity) {
+    while (!__all_sync(0xffffffff, ptx::mbarrier_try_wait_parity(bar, parity))) {
+    }
+}
+
+// Likewise for two barriers.
+FWD_DEVICE void wait_both(uint32_t first, uint32_t first_parity, uint32_t second, uint32_t second_parity) {
+    while (!__all_sync(0xffffffff, ptx::mbarrier_try_wait_parity_if(ptx::mbarrier_try_wait_parity(first, first_parity), second, second_parity))) {
+    }
+}
+
 // Slot and parity of a ring. The producer starts with parity 1, the consumer with 0.
 template <int COPIES> struct Cursor {
     uint32_t slot, parity;

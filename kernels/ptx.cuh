@@ -45,6 +45,16 @@ FWD_DEVICE bool mbarrier_try_wait_parity(uint32_t bar, uint32_t parity) {
     return done != 0;
 }
 
+// The same where `asked`, else false.
+FWD_DEVICE bool mbarrier_try_wait_parity_if(bool asked, uint32_t bar, uint32_t parity) {
+    uint32_t done;
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\t@p mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%2], %3;\n\tselp.b32 %0, 1, 0, p;\n\t}"
+                 : "=r"(done)
+                 : "r"((uint32_t)asked), "r"(bar), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
 // ---- fences and named barriers ---------------------------------------------------------------------------------------
 
 FWD_DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }

@@ -79,23 +79,25 @@ struct TaskQueue {
 
     // Executed by whole warps: all lanes read, one gives the slot back.
     FWD_DEVICE FwdTask take_warp(Smem &smem) {
-        const FwdTask task = read(smem);
-        __syncwarp();
-        if ((threadIdx.x & 31) == 0) arrive(smem.bars.task.empty[at.slot]);
-        at.advance();
+        const FwdTask task = hold(smem);
+        release_warp(smem);
         return task;
     }
     // Executed by the one thread of a role.
     FWD_DEVICE FwdTask take_thread(Smem &smem) {
-        const FwdTask task = read(smem);
+        const FwdTask task = hold(smem);
         arrive(smem.bars.task.empty[at.slot]);
         at.advance();
         return task;
     }
-
-  private:
-    FWD_DEVICE FwdTask read(Smem &smem) {
+    // The next task in its slot, which stays until it is released: the schedule role is one task ahead all the same.
+    FWD_DEVICE const FwdTask &hold(Smem &smem) {
         wait(smem.bars.task.full[at.slot], at.parity);
         return smem.task[at.slot];
+    }
+    FWD_DEVICE void release_warp(Smem &smem) {
+        __syncwarp();
+        if ((threadIdx.x & 31) == 0) arrive(smem.bars.task.empty[at.slot]);
+        at.advance();
     }
 };

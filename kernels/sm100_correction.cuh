@@ -16,6 +16,8 @@ struct Correction {
         else ptx::bar_sync(1 + 4 * stage + warp, 64);
         return cta.smem.row_scale[stage][row];
     }
+    // Before the slot is returned: softmax leaves it alone where no row of a warp moves.
+    FWD_DEVICE void reset(int stage) { cta.smem.row_scale[stage][row] = 1.0f; }
 
     FWD_DEVICE void release_output(int stage) { arrive(cta.smem.bars.p_o_rescale[stage]); }
     FWD_DEVICE void return_slot(int stage) { arrive(cta.smem.bars.corr_empty[stage]); }
@@ -25,6 +27,7 @@ struct Correction {
     FWD_DEVICE void correct(int stage) {
         const float scale = receive(stage);
         if (__any_sync(0xffffffff, scale < 1.0f)) {
+            reset(stage);
             ptx::tcgen05_fence_after_thread_sync();
             rescale_output(Tmem::o(stage) + Tmem::window(warp), scale);
             ptx::tcgen05_fence_before_thread_sync();
@@ -49,7 +52,10 @@ struct Correction {
 
     FWD_DEVICE void finish(const FwdTask &task, int stage) {
         const float inverse = receive(stage);
-        if (VARIANT.row_max == FWD_EACH_BLOCK) return_slot(stage);
+        if (VARIANT.row_max == FWD_EACH_BLOCK) {
+            reset(stage);
+            return_slot(stage);
+        }
         if (pick(task.own, stage) > 0) {
             wait(cta.smem.bars.o_ready[stage], o.take(stage));
             ptx::tcgen05_fence_after_thread_sync();

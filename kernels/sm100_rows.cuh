@@ -66,6 +66,8 @@ FWD_DEVICE void cap(Scores &x, float cap_scale) {
     }
 }
 
+#define MAGIC 12582912.0f // 1.5 * 2^23: numbers near it are whole, so that adding it rounds
+
 // ---- maximum and reference ------------------------------------------------------------------------------------------------
 
 // The maximum of `start` and the row, NaN if one is NaN: 64 three-input steps in four chains.
@@ -77,29 +79,29 @@ FWD_DEVICE float maximum(const Scores &x, float start) {
     return ptx::max3_nan(ptx::max3_nan(chain[0], chain[1], chain[2]), chain[3], x.get(KEYS - 1));
 }
 
-// What a row keeps between blocks.
-struct Row {
-    float reference; // raw score that exponents are relative to; reference_floor until a visible score has been seen
-    float sum;       // of the weights so far, relative to it
+// Zeros that the compiler does not know to be zeros: what they are mixed into stays in a register, where left alone it would be made anew in
+// every block. `thread` serves vector registers (the CTA is one-dimensional), `uniform` is read from shared memory, cannot be read twice, and
+// serves uniform ones. Max-free steps have no vector registers to spare.
+struct Zeros {
+    uint32_t thread, uniform;
 
-    // A visible score leaves a weight near 1 when it sets the reference, and no sum sinks below that.
-    FWD_DEVICE bool unseen() const { return sum == 0.0f; }
+    FWD_DEVICE explicit Zeros(const Smem &smem) : thread(VARIANT.row_max == FWD_EACH_BLOCK ? threadIdx.y : 0), uniform(smem.tmem) {}
+    FWD_DEVICE static float hide(float x, uint32_t zero) { return __uint_as_float(__float_as_uint(x) ^ zero); }
 };
 
-// What one block does to a row.
-struct Move {
-    float used;    // the reference of this block, a raw score; NaN where the row is lost (a NaN or +inf score)
-    float bias;    // added to scaled scores: minus that in log2 units
-    float rescale; // earlier weights and O times this; 1 when the reference stays
-    bool moved;    // counts as a rescaled row
-    bool spared;   // the maximum grew, the reference stayed
-};
-
-// What exponents and references are measured with.
+// What exponents and references are measured with, and constants of the polynomial.
 struct Units {
     float scale_log2, threshold; // the threshold with a minus sign
+    float sat_scale;             // score to 1/256 log2 units
+    float c3, origin;
 
-    FWD_DEVICE explicit Units(const FwdParams &p) : scale_log2(p.scale_log2), threshold(-p.threshold) {}
+    FWD_DEVICE Units(const FwdParams &p, const Zeros &zeros) {
+        scale_log2 = Zeros::hide(p.scale_log2, zeros.thread);
+        threshold = Zeros::hide(-p.threshold, zeros.thread);
+        sat_scale = Zeros::hide(p.scale_log2 * (1.0f / 256), zeros.uniform);
+        c3 = Zeros::hide(__uint_as_float(0x3D9DD553), zeros.thread);
+        origin = Zeros::hide(MAGIC - 127.0f, zeros.thread);
+    }
     // A reference in log2 units: what exponents subtract.
     FWD_DEVICE float level(float reference) const {
         const float units = reference * scale_log2;
@@ -107,44 +109,66 @@ struct Units {
     }
 };
 
-// `candidate` is the maximum of the block and of the old reference. The floor of an unseen row is finite, so that -inf - -inf never happens:
-// its hidden scores weigh 0, and there is nothing yet to rescale when it moves.
-FWD_DEVICE Move move_reference(const Units &units, Row &row, float candidate, bool first) {
+// What a row keeps between blocks: the score that exponents are relative to and the sum so far of weights relative to it. A weight is
+// 2^(score * scale_log2 + bias).
+struct Row {
+    float reference; // raw score; reference_floor until a visible score has been seen
+    ptx::Pair sums;  // of even and of odd keys
+    float bias;      // minus the reference in log2 units; NaN where the row is lost (a NaN or +inf score)
+    float sat_bias;  // of the polynomial: score to (exponent + 127) / 256
+    float ceiling;   // scores up to it leave the reference where it is; max-free: their weights are finite
+
+    FWD_DEVICE void clear(const Units &units, float floor) {
+        sums = ptx::pack(0.0f, 0.0f);
+        refer(units, floor);
+        reference = floor;
+    }
+    // Weights are relative to `used` from here on.
+    FWD_DEVICE void refer(const Units &units, float used) {
+        bias = -units.level(used);
+        sat_bias = VARIANT.integer_reference ? fmaf(bias, 1.0f / 256, 127.0f / 256) : fmaf(-used, units.sat_scale, 127.0f / 256);
+        ceiling = VARIANT.row_max == FWD_FIRST_BLOCK ? (126.0f - bias) / units.scale_log2 : limit(units, used);
+    }
+    // As near to the largest score that leaves the reference as rounding allows to prove: that it does is tried.
+    FWD_DEVICE static float limit(const Units &units, float used) {
+        const float reach = -units.threshold / units.scale_log2, near = fmaf(reach, 1.0f - 0x1p-20f, used), most = used + reach;
+        return stays(units, used, most) ? most : stays(units, used, near) ? near : used;
+    }
+    FWD_DEVICE static bool stays(const Units &units, float reference, float candidate) {
+        return (reference - candidate) * units.scale_log2 >= units.threshold; // false for NaN
+    }
+    FWD_DEVICE float sum() const {
+        float even, odd;
+        ptx::unpack(sums, even, odd);
+        return even + odd;
+    }
+    // A visible score leaves a weight near 1 when it sets the reference, and no sum sinks below that.
+    FWD_DEVICE bool unseen() const { return sum() == 0.0f; }
+};
+
+// Moves the reference to `candidate` unless it stays, and the sum with it. Returns what earlier weights and O are to be multiplied by, 1 for a row
+// that stays. The floor of an unseen row is finite, so that -inf - -inf never happens: its hidden scores weigh 0, and there is nothing yet
+// to rescale when it moves.
+FWD_DEVICE float move_reference(const Units &units, Row &row, float candidate) {
     const float old = row.reference;
     const float safe = fmaf(candidate, 0.0f, candidate); // +inf becomes NaN: inf - inf, as in the reference computation
     const float delta = (old - safe) * units.scale_log2;
-    const bool keep = delta >= units.threshold; // false for NaN
-    Move move;
-    move.used = keep ? old : safe;
-    move.bias = -units.level(move.used);
-    const float exponent = VARIANT.integer_reference ? units.level(old) + move.bias : delta;
-    move.rescale = ptx::ex2_approx_ftz(keep || row.unseen() ? 0.0f : exponent); // 2^0 is 1: no branch
-    move.moved = !keep && !first;
-    move.spared = keep && !first && candidate > old;
-    row.reference = keep ? old : candidate;
-    return move;
+    const bool stays = Row::stays(units, old, safe);
+    const float used = stays ? old : safe;
+    const float exponent = VARIANT.integer_reference ? units.level(old) - units.level(used) : delta;
+    const float rescale = ptx::ex2_approx_ftz(stays || row.unseen() ? 0.0f : exponent); // 2^0 is 1: no branch
+    row.refer(units, used);
+    row.sums = ptx::mul_rn_f32x2(row.sums, ptx::pack(rescale, rescale));
+    row.reference = stays ? old : candidate;
+    return rescale;
 }
 
 // ---- weights --------------------------------------------------------------------------------------------------------------
 
-// What a block weighs its scores with: weight = 2^(score * scale + bias).
-struct Weighing {
-    ptx::Pair scale, bias;
-    float sat_scale, sat_bias; // of the polynomial: score to (exponent + 127) / 256
-
-    // `reference` in raw scores is what `minus_reference` was made from; it saves an instruction where the latter is not rounded.
-    FWD_DEVICE Weighing(float scale_log2, float reference, float minus_reference) {
-        scale = ptx::pack(scale_log2, scale_log2);
-        bias = ptx::pack(minus_reference, minus_reference);
-        sat_scale = scale_log2 * (1.0f / 256);
-        sat_bias = VARIANT.integer_reference ? fmaf(minus_reference, 1.0f / 256, 127.0f / 256) : fmaf(-reference, sat_scale, 127.0f / 256);
-    }
-};
-
 // 2^f for f in [0, 1], a cubic with value 1 at 0; then the whole part, in the low bits of `whole`, is added to the exponent.
-FWD_DEVICE void power_of_parts(ptx::Pair whole, ptx::Pair f, float &a, float &b) {
-    const float c3 = __uint_as_float(0x3D9DD553), c2 = __uint_as_float(0x3E691BC5), c1 = __uint_as_float(0x3F31F32C);
-    ptx::Pair y = ptx::fma_rn_f32x2(ptx::pack(c3, c3), f, ptx::pack(c2, c2));
+FWD_DEVICE void power_of_parts(const Units &units, ptx::Pair whole, ptx::Pair f, float &a, float &b) {
+    const float c2 = __uint_as_float(0x3E691BC5), c1 = __uint_as_float(0x3F31F32C);
+    ptx::Pair y = ptx::fma_rn_f32x2(ptx::pack(units.c3, units.c3), f, ptx::pack(c2, c2));
     y = ptx::fma_rn_f32x2(y, f, ptx::pack(c1, c1));
     y = ptx::fma_rn_f32x2(y, f, ptx::pack(1.0f, 1.0f));
     float t0, t1, y0, y1;
@@ -154,25 +178,14 @@ FWD_DEVICE void power_of_parts(ptx::Pair whole, ptx::Pair f, float &a, float &b)
     b = __uint_as_float(__float_as_uint(y1) + (__float_as_uint(t1) << 23));
 }
 
-#define MAGIC 12582912.0f // 1.5 * 2^23: numbers near it are whole, so that adding it rounds
-
 // Two weights on the FMA pipes. The exponent is clamped to [-127, 129] by the saturation of the multiplication that scales it, one instruction
 // fewer than a maximum; (x + 127) / 256 keeps whole exponents exact. 2^-127 comes out as exactly 0. NaN becomes 0: where a score is NaN or
 // +inf the bias is NaN, and the columns of the hardware carry it.
-FWD_DEVICE void exp2_saturated(const Weighing &w, float &a, float &b) {
-    const ptx::Pair y = ptx::pack(ptx::fma_rn_sat(a, w.sat_scale, w.sat_bias), ptx::fma_rn_sat(b, w.sat_scale, w.sat_bias));
-    const ptx::Pair range = ptx::pack(256.0f, 256.0f), origin = ptx::pack(MAGIC - 127.0f, MAGIC - 127.0f);
+FWD_DEVICE void exp2_saturated(const Units &units, const Row &row, float &a, float &b) {
+    const ptx::Pair y = ptx::pack(ptx::fma_rn_sat(a, units.sat_scale, row.sat_bias), ptx::fma_rn_sat(b, units.sat_scale, row.sat_bias));
+    const ptx::Pair range = ptx::pack(256.0f, 256.0f), origin = ptx::pack(units.origin, units.origin);
     const ptx::Pair whole = ptx::fma_rm_f32x2(y, range, origin);
-    power_of_parts(whole, ptx::fma_rn_f32x2(y, range, ptx::sub_rn_f32x2(origin, whole)), a, b);
-}
-
-// The same for max-free blocks, where scores may exceed the reference by anything: overflow and NaN end at 2^127, above every limit, and take
-// the fix-up.
-FWD_DEVICE void exp2_guarded(const Weighing &w, float &a, float &b) {
-    ptx::unpack(ptx::fma_rn_f32x2(ptx::pack(a, b), w.scale, w.bias), a, b);
-    const ptx::Pair x = ptx::pack(ptx::min(ptx::max_nan(a, -127.0f), 127.0f), ptx::min(ptx::max_nan(b, -127.0f), 127.0f));
-    const ptx::Pair magic = ptx::pack(MAGIC, MAGIC), whole = ptx::add_rm_ftz_f32x2(x, magic);
-    power_of_parts(whole, ptx::sub_rn_f32x2(x, ptx::sub_rn_f32x2(whole, magic)), a, b);
+    power_of_parts(units, whole, ptx::fma_rn_f32x2(y, range, ptx::sub_rn_f32x2(origin, whole)), a, b);
 }
 
 // Which pairs of a fragment go to the polynomial. The last fragment stays on the hardware: its result is waited for.
@@ -184,50 +197,72 @@ FWD_DEVICE uint32_t round_pair(float low, float high) {
     return VARIANT.dtype == FWD_BF16 ? ptx::cvt_rn_bf16x2(low, high) : ptx::cvt_rn_f16x2(low, high);
 }
 
-// Scores of one fragment become weights, in place in fp32 and rounded in `packed`.
-template <bool MASKED> FWD_DEVICE void weigh(Scores &x, int fragment, const Weighing &w, uint32_t *packed) {
+// Max-free: no score of the polynomial's columns is NaN or so large that its weight would not show in the sum.
+template <bool MASKED> FWD_DEVICE bool fits_polynomial(const Scores &x, const Row &row) {
+    float peak = MINUS_INFINITY;
 #pragma unroll
-    for (int pair = 0; pair < FRAGMENT / 2; pair++) {
-        const int k = fragment * FRAGMENT + 2 * pair;
+    for (int k = 0; k < KEYS; k += 2)
+        if (emulated<MASKED>(k / FRAGMENT, k % FRAGMENT / 2)) peak = ptx::max3_nan(peak, x.get(k), x.get(k + 1));
+    return peak <= row.ceiling;
+}
+
+// Scores of keys [first, first + 16) become weights, in place in fp32 and rounded in `packed`.
+template <bool MASKED> FWD_DEVICE void weigh(Scores &x, int first, const Units &units, const Row &row, uint32_t *packed) {
+    const ptx::Pair scale = ptx::pack(units.scale_log2, units.scale_log2), bias = ptx::pack(row.bias, row.bias);
+#pragma unroll
+    for (int k = first; k < first + 16; k += 2) {
         float a = x.get(k), b = x.get(k + 1);
-        if (!emulated<MASKED>(fragment, pair)) {
-            ptx::unpack(ptx::fma_rn_f32x2(ptx::pack(a, b), w.scale, w.bias), a, b);
+        if (emulated<MASKED>(k / FRAGMENT, k % FRAGMENT / 2)) {
+            exp2_saturated(units, row, a, b);
+        } else {
+            ptx::unpack(ptx::fma_rn_f32x2(ptx::pack(a, b), scale, bias), a, b);
             a = ptx::ex2_approx_ftz(a);
             b = ptx::ex2_approx_ftz(b);
-        } else if (VARIANT.row_max == FWD_FIRST_BLOCK) {
-            exp2_guarded(w, a, b);
-        } else {
-            exp2_saturated(w, a, b);
         }
         x.set(k, a);
         x.set(k + 1, b);
-        packed[pair] = round_pair(a, b);
+        packed[(k - first) / 2] = round_pair(a, b);
     }
 }
 
-// The sum of a row of weights: four chains of pairs.
-FWD_DEVICE float total(const Scores &x) {
+// Sums of a row's even and odd weights, in four chains.
+struct Sums {
     ptx::Pair chain[4];
+
+    FWD_DEVICE explicit Sums(ptx::Pair start) {
+        chain[0] = start;
+        chain[1] = chain[2] = chain[3] = ptx::pack(0.0f, 0.0f);
+    }
+    // Keys [first, first + 16).
+    FWD_DEVICE void add(const Scores &x, int first) {
 #pragma unroll
-    for (int c = 0; c < 4; c++) chain[c] = ptx::pack(x.get(2 * c), x.get(2 * c + 1));
+        for (int k = first; k < first + 16; k += 2) {
+            const int c = k / 2 % 4;
+            const ptx::Pair pair = ptx::pack(x.get(k), x.get(k + 1));
+            chain[c] = k < 8 && c > 0 ? pair : ptx::add_rn_f32x2(chain[c], pair);
+        }
+    }
+    FWD_DEVICE ptx::Pair total() const {
+        return ptx::add_rn_f32x2(ptx::add_rn_f32x2(chain[0], chain[1]), ptx::add_rn_f32x2(chain[2], chain[3]));
+    }
+};
+
+FWD_DEVICE ptx::Pair total(const Scores &x, ptx::Pair start) {
+    Sums sums(start);
 #pragma unroll
-    for (int k = 8; k < KEYS; k += 8)
-#pragma unroll
-        for (int c = 0; c < 4; c++) chain[c] = ptx::add_rn_f32x2(chain[c], ptx::pack(x.get(k + 2 * c), x.get(k + 2 * c + 1)));
-    float low, high;
-    ptx::unpack(ptx::add_rn_f32x2(ptx::add_rn_f32x2(chain[0], chain[1]), ptx::add_rn_f32x2(chain[2], chain[3])), low, high);
-    return low + high;
+    for (int k = 0; k < KEYS; k += 16) sums.add(x, k);
+    return sums.total();
 }
 
 // ---- the end of a row --------------------------------------------------------------------------------------------------
 
 #define HIDDEN_ROW (-1.0f) // in place of 1 / sum: the row has seen no key
 
-FWD_DEVICE float inverse_sum(const Row &row) { return row.unseen() ? HIDDEN_ROW : ptx::rcp_rn(row.sum); }
+FWD_DEVICE float inverse_sum(const Row &row) { return row.unseen() ? HIDDEN_ROW : ptx::rcp_rn(row.sum()); }
 
 // Natural logarithm of the sum of exponentials of the scaled scores.
 FWD_DEVICE float log_sum_exp(const Units &units, const Row &row) {
     if (row.unseen()) return MINUS_INFINITY;
     constexpr float LN_2 = 0.69314718f;
-    return (ptx::lg2_approx(row.sum) + units.level(row.reference)) * LN_2;
+    return (ptx::lg2_approx(row.sum()) + units.level(row.reference)) * LN_2;
 }

@@ -1,7 +1,7 @@
 // Softmax: warpgroup i owns query stage i, thread r its row r. Per step: S from tensor memory to registers, mask, maximum, reference,
 // weights, P back over the upper half of S in two parts, sum.
 //
-//   wait s_ready -> ld S -> [wait corr_empty] -> maximum -> send rescale factor (row_stats) -> weigh, st P -> p_o_rescale -> st P -> p_ready_2 -> sum
+//   wait s_ready, corr_empty -> ld S -> maximum -> [move the reference] -> row_stats -> weigh, st P -> p_o_rescale -> st P -> p_ready_2 -> sum
 //
 // With max-free blocks only a tile's first block takes that path; later ones weigh against the old reference at once, test the sum
 // before P overwrites S, and rescale O here. In both forms a step that is skipped for the stage keeps every arrival and touches nothing.
@@ -34,56 +34,56 @@ struct Counts {
     }
 };
 
-// A task's steps as one stage sees them. The same steps as Walk's, in runs of whole blocks where they are derived.
+// A task's steps as one stage sees them: the same as Walk's, in runs of whole blocks where they are derived. Little is kept between steps, because
+// registers are scarce while a row of scores is held: the task stays in shared memory, and what follows from it is derived anew.
 struct StageWalk {
-    int left;           // steps to come, the present one included
-    int key_block;      // of the present step
-    int next, stride;   // derived: the block after it, and the distance from there on
-    int own, whole;     // derived: blocks [0, own) are the stage's, [0, whole) of them unmasked
-    int mask;           // listed: FWD_STEP_*, or a bit tile
-    int stage;
-    const FwdStep *list; // listed: the step after the present one
+    const FwdParams &params;
+    const FwdTask &task; // in shared memory
+    const int stage;
+    int left; // steps to come, the present one included
+
+    // Listed only: the present step, and the next one's place.
+    int listed_block, listed_mask;
+    const FwdStep *list;
 
     enum { DERIVED = VARIANT.mask_class == FWD_FULL || VARIANT.mask_class == FWD_CAUSAL };
 
-    FWD_DEVICE StageWalk(const FwdParams &p, const FwdTask &task, int i) : left(task.steps), stage(i) {
-        if constexpr (DERIVED) {
-            own = pick(task.own, i);
-            const int unmasked = visible_keys(p, (task.tile + i) * p.positions).hi / VARIANT.tile_keys;
-            whole = unmasked < own ? unmasked : own;
-            // kv_order: 0 reverse, 1 forward, 2 the first block (the attention sink) and then reverse.
-            key_block = p.kv_order == 0 ? left - 1 : 0;
-            next = p.kv_order == 0 ? left - 2 : p.kv_order == 1 ? 1 : left - 1;
-            stride = p.kv_order == 1 ? 1 : -1;
-        } else {
-            list = p.steps + task.first_step;
-            key_block = 0;
-            mask = FWD_STEP_SKIP;
+    FWD_DEVICE StageWalk(const FwdParams &p, const FwdTask &t, int i) : params(p), task(t), stage(i), left(t.steps) {
+        if constexpr (!DERIVED) {
+            list = params.steps + task.first_step;
+            listed_block = 0;
+            listed_mask = FWD_STEP_SKIP;
             if (left > 0) load();
         }
     }
     FWD_DEVICE void load() {
         const FwdStep step = *list++;
-        key_block = step.key_block;
-        mask = pick(step.mask, stage);
+        listed_block = step.key_block;
+        listed_mask = pick(step.mask, stage);
+    }
+    // Derived: blocks [0, own) are the stage's, [0, whole) of them unmasked.
+    FWD_DEVICE int own() const { return task.own[stage]; }
+    FWD_DEVICE int whole() const {
+        const int unmasked = visible_keys(params, (task.tile + stage) * params.positions).hi / VARIANT.tile_keys;
+        return unmasked < own() ? unmasked : own();
+    }
+    FWD_DEVICE int key_block() const {
+        if constexpr (!DERIVED) return listed_block;
+        // kv_order: 0 reverse, 1 forward, 2 the first block (the attention sink) and then reverse.
+        return params.kv_order == 0 ? left - 1 : params.kv_order == 1 ? task.steps - left : left == task.steps ? 0 : left;
     }
     FWD_DEVICE int kind() const {
-        if constexpr (DERIVED) return key_block < whole ? FWD_STEP_FULL : key_block < own ? FWD_STEP_PARTIAL : FWD_STEP_SKIP;
-        else return mask;
+        if constexpr (!DERIVED) return listed_mask;
+        return key_block() < whole() ? FWD_STEP_FULL : key_block() < own() ? FWD_STEP_PARTIAL : FWD_STEP_SKIP;
     }
     // The present block is whole: how many are from here on, at least. Descending blocks stay whole to the end.
     FWD_DEVICE int whole_run() const {
-        if constexpr (DERIVED) return stride > 0 ? whole - key_block : next == key_block - 1 ? left : 1;
-        else return 1;
+        if constexpr (!DERIVED) return 1;
+        return params.kv_order == 1 ? whole() - key_block() : params.kv_order == 2 && left == task.steps ? 1 : left;
     }
     FWD_DEVICE void advance(int steps) {
         left -= steps;
-        if constexpr (DERIVED) {
-            key_block = next + stride * (steps - 1);
-            next = key_block + stride;
-        } else if (left > 0) {
-            load();
-        }
+        if (!DERIVED && left > 0) load();
     }
 };
 
@@ -91,6 +91,7 @@ struct Softmax {
     const Cta &cta;
     const int stage, warp, row; // warp and thread of the warpgroup; the thread's row of the tile
     uint32_t s, p;        // S and P of the stage, in the warp's window
+    uint32_t s_ready;     // address of the stage's barrier
     uint32_t step_parity; // of s_ready and s_order, once a step
     uint32_t corr_parity; // of corr_empty: a fresh slot may be written
     Parities o, staging; // of o_ready, corr_epi.empty
@@ -101,10 +102,12 @@ struct Softmax {
     Row state;
     Counts counts;
 
-    FWD_DEVICE Softmax(const Cta &c, int i, int w) : cta(c), stage(i), warp(w), row(32 * w + threadIdx.x % 32), units(c.params) {
+    FWD_DEVICE Softmax(const Cta &c, int i, int w) : cta(c), stage(i), warp(w), row(32 * w + threadIdx.x % 32), units(c.params, Zeros(c.smem)) {
         stats_barrier = 1 + threadIdx.x / (VARIANT.packed ? WARPGROUP : 32); // from the thread: the barrier wants it in a vector register
         s = Tmem::s(i) + Tmem::window(warp);
         p = Tmem::p(i) + Tmem::window(warp);
+        const Zeros zeros(c.smem);
+        s_ready = address(c.smem.bars.s_ready[i]) ^ (VARIANT.row_max == FWD_EACH_BLOCK ? zeros.thread : zeros.uniform);
         step_parity = 0;
         corr_parity = 1;
         o = {0};
@@ -112,24 +115,34 @@ struct Softmax {
         owed = exists = false;
         state = {};
         counts.clear();
+        write(1.0f);
     }
 
     // ---- hand-overs ----
 
+    // The stage's copy of a barrier: one register for all of them.
+    FWD_DEVICE uint32_t mine(const Barrier (&bar)[Q_STAGES]) const {
+        return s_ready + (uint32_t)((const char *)bar - (const char *)cta.smem.bars.s_ready);
+    }
+
     // The mailbox slot is free again; max-free: O has been read.
     FWD_DEVICE void await_correction() {
-        wait(cta.smem.bars.corr_empty[stage], corr_parity);
+        wait_together(mine(cta.smem.bars.corr_empty), corr_parity);
         corr_parity ^= 1;
     }
-    // One number of this row to the correction role. The slot is free: await_correction went before.
+    // One number of this row to the correction role. The slot is free: await_correction went before. It holds 1 whenever it is free.
     FWD_DEVICE void send(float x) {
-        cta.smem.row_scale[stage][row] = x;
+        write(x);
+        sent();
+    }
+    FWD_DEVICE void write(float x) { cta.smem.row_scale[stage][row] = x; }
+    FWD_DEVICE void sent() {
         ptx::bar_arrive(stats_barrier, VARIANT.packed ? 2 * WARPGROUP : 64);
     }
-    FWD_DEVICE void hand_over(const Barrier &bar) {
+    FWD_DEVICE void hand_over(uint32_t bar) {
         ptx::tcgen05_wait_st();
         ptx::tcgen05_fence_before_thread_sync();
-        arrive(bar);
+        ptx::mbarrier_arrive(bar);
     }
     FWD_DEVICE void load_scores(Scores &x) {
 #pragma unroll
@@ -144,27 +157,30 @@ struct Softmax {
         if (VARIANT.soft_cap) cap(x, cta.params.cap_scale);
         if (MASKED) hide(x, mask);
     }
-    // 16 keys of P from `packed`, at key `first` of the block.
-    FWD_DEVICE void store_weights(int first, int keys, const uint32_t *packed) {
-        if (keys == 32) ptx::tcgen05_st_32x32b_x16(p + first / 2, packed);
-        else ptx::tcgen05_st_32x32b_x8(p + first / 2, packed);
+    // Keys [first, last) of P, packed[0] being those of key `first`.
+    template <int FIRST, int LAST> FWD_DEVICE void store_weights(const uint32_t *packed) {
+        static_assert(LAST - FIRST == 16 || LAST - FIRST == 32 || LAST - FIRST == 64 || LAST - FIRST == 128, "a store's shape");
+        if (LAST - FIRST == 128) ptx::tcgen05_st_32x32b_x64(p + FIRST / 2, packed);
+        if (LAST - FIRST == 64) ptx::tcgen05_st_32x32b_x32(p + FIRST / 2, packed);
+        if (LAST - FIRST == 32) ptx::tcgen05_st_32x32b_x16(p + FIRST / 2, packed);
+        if (LAST - FIRST == 16) ptx::tcgen05_st_32x32b_x8(p + FIRST / 2, packed);
     }
-    // P's columns of one fragment, with the hand-over of the first part where it ends.
-    FWD_DEVICE void store_fragment(int fragment, const uint32_t *packed) {
-        const int first = fragment * FRAGMENT, last = first + FRAGMENT;
-        const int split = VARIANT.p_split;
-        if (split > first && split < last) {
-            store_weights(first, 16, packed);
-            hand_over(cta.smem.bars.p_o_rescale[stage]);
-            store_weights(first + 16, 16, packed + 8);
-        } else {
-            store_weights(first, 32, packed);
-            if (split == last) hand_over(cta.smem.bars.p_o_rescale[stage]);
+    // P in the fewest stores that keep its two parts apart; the first is handed over where it ends.
+    template <int FIRST, bool MASKED> FWD_DEVICE void weigh_from(Scores &x) {
+        if constexpr (FIRST < KEYS) {
+            constexpr int END = FIRST < VARIANT.p_split ? VARIANT.p_split : KEYS, LEFT = END - FIRST;
+            constexpr int LAST = FIRST + (LEFT >= 64 && END == KEYS ? 64 : LEFT >= 32 ? 32 : 16);
+            uint32_t packed[(LAST - FIRST) / 2];
+#pragma unroll
+            for (int k = FIRST; k < LAST; k += 16) weigh<MASKED>(x, k, units, state, packed + (k - FIRST) / 2);
+            store_weights<FIRST, LAST>(packed);
+            if (LAST == VARIANT.p_split) hand_over(mine(cta.smem.bars.p_o_rescale));
+            weigh_from<LAST, MASKED>(x);
         }
     }
     // The softmax warpgroups take turns in the part that is heavy in exponentials: stage 0 begins.
     FWD_DEVICE void take_turn() {
-        if (VARIANT.order_barrier) wait(cta.smem.bars.s_order[stage], step_parity ^ (stage == 0 ? 1 : 0));
+        if (VARIANT.order_barrier) wait_together(mine(cta.smem.bars.s_order), step_parity ^ (stage == 0 ? 1 : 0));
     }
     FWD_DEVICE void pass_turn() {
         if (VARIANT.order_barrier) arrive(cta.smem.bars.s_order[1 - stage]);
@@ -172,11 +188,12 @@ struct Softmax {
 
     // ---- counting ----
 
-    FWD_DEVICE void count_move(const Move &move) {
-        if (!VARIANT.counters) return;
-        const bool moved = move.moved && exists;
+    // Before the reference moves. `candidate` as in reference_stays.
+    FWD_DEVICE void count_move(float candidate, bool first) {
+        if (!VARIANT.counters || first) return;
+        const bool stays = Row::stays(units, state.reference, candidate), moved = !stays && exists;
         counts.rescaled += moved;
-        counts.spared += move.spared && exists;
+        counts.spared += stays && exists && candidate > state.reference;
         const bool any = __any_sync(0xffffffff, moved);
         counts.warps += any && row % 32 == 0;
     }
@@ -197,36 +214,31 @@ struct Softmax {
     // ---- one block ----
 
     template <bool MASKED> FWD_DEVICE void block(const KeyMask &mask, bool first) {
-        wait(cta.smem.bars.s_ready[stage], step_parity);
+        wait_both(mine(cta.smem.bars.s_ready), step_parity, mine(cta.smem.bars.corr_empty), corr_parity);
+        corr_parity ^= 1;
         ptx::tcgen05_fence_after_thread_sync();
         Scores x;
         load_scores(x);
-        await_correction(); // while the loads are on their way
         settle_scores(x);
         condition<MASKED>(x, mask);
         float peak = 0.0f;
         if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
-        const Move move = move_reference(units, state, maximum(x, state.reference), first);
-        send(move.rescale);
-        count_move(move);
+        const float candidate = maximum(x, state.reference);
+        count_move(candidate, first);
+        // Most blocks move no row of the warp, and leave the 1 in the mailbox.
+        if (__any_sync(0xffffffff, !(candidate <= state.ceiling))) write(move_reference(units, state, candidate));
+        sent();
         take_turn();
-        const Weighing weighing(units.scale_log2, move.used, move.bias);
-#pragma unroll
-        for (int f = 0; f < FRAGMENTS; f++) {
-            uint32_t packed[FRAGMENT / 2];
-            weigh<MASKED>(x, f, weighing, packed);
-            store_fragment(f, packed);
-        }
-        hand_over(cta.smem.bars.p_ready_2[stage]);
+        weigh_from<0, MASKED>(x);
+        hand_over(mine(cta.smem.bars.p_ready_2));
         pass_turn();
-        // Off the critical path: P is on its way.
-        state.sum = fmaf(state.sum, move.rescale, total(x));
+        state.sums = total(x, state.sums); // off the critical path: P is on its way
         count_weights(x, peak);
     }
 
     // Max-free: P leaves in one go, once its sum has been tested.
     template <bool MASKED> FWD_DEVICE void block_max_free(const KeyMask &mask, bool first) {
-        wait(cta.smem.bars.s_ready[stage], step_parity);
+        wait_together(mine(cta.smem.bars.s_ready), step_parity);
         ptx::tcgen05_fence_after_thread_sync();
         Scores x;
         load_scores(x);
@@ -246,42 +258,45 @@ struct Softmax {
 
     // The block against the old reference. False: a row of the warp does not fit, nothing has been done.
     template <bool MASKED> FWD_DEVICE bool weigh_at_once(Scores &x, float peak) {
-        const Weighing weighing(units.scale_log2, state.reference, -units.level(state.reference));
+        const bool regular = fits_polynomial<MASKED>(x, state);
         uint32_t packed[KEYS / 2];
 #pragma unroll
-        for (int f = 0; f < FRAGMENTS; f++) weigh<MASKED>(x, f, weighing, packed + f * (FRAGMENT / 2));
-        const float sum = total(x);
+        for (int k = 0; k < KEYS; k += 16) {
+            weigh<MASKED>(x, k, units, state, packed + k / 2);
+        }
+        const ptx::Pair sums = total(x, ptx::pack(0.0f, 0.0f));
+        float even, odd;
+        ptx::unpack(sums, even, odd);
         // False for NaN too. A row that has seen no key yet has a huge bias: its first visible score ends here.
-        const bool fits = sum <= cta.params.weight_limit;
+        const bool fits = regular && even + odd <= cta.params.weight_limit;
         if (__any_sync(0xffffffff, !fits)) return false;
-        state.sum += sum;
+        state.sums = ptx::add_rn_f32x2(state.sums, sums);
         count_weights(x, peak);
         if (VARIANT.counters) counts.spared += exists && (peak - state.reference) * units.scale_log2 > 0.0f;
-        if (owed) await_previous_output();
-#pragma unroll
-        for (int f = 0; f < FRAGMENTS; f++) store_fragment(f, packed + f * (FRAGMENT / 2));
-        hand_over(cta.smem.bars.p_ready_2[stage]);
+        if constexpr (VARIANT.mask_class == FWD_FULL) {
+            store_weights<0, KEYS>(packed);
+        } else { // 64 registers in a row are too many beside more of the polynomial's
+            store_weights<0, KEYS / 2>(packed);
+            store_weights<KEYS / 2, KEYS>(packed + KEYS / 4);
+        }
+        hand_over(mine(cta.smem.bars.p_o_rescale));
+        ptx::mbarrier_arrive(mine(cta.smem.bars.p_ready_2)); // the hand-over before it was of all of P
         pass_turn();
         return true;
     }
 
     // The step with a maximum, warp by warp. O is complete up to the previous block: s_ready of this one followed it.
     template <bool MASKED> FWD_DEVICE void ordinary_step(Scores &x, bool first, float peak) {
-        const Move move = move_reference(units, state, maximum(x, state.reference), first);
-        count_move(move);
+        const float candidate = maximum(x, state.reference);
+        count_move(candidate, first);
+        const float rescale = move_reference(units, state, candidate);
         if (VARIANT.counters && !first) counts.fixups += row % 32 == 0;
         if (owed) await_previous_output();
-        if (__any_sync(0xffffffff, move.rescale < 1.0f)) rescale_output(Tmem::o(stage) + Tmem::window(warp), move.rescale);
-        const Weighing weighing(units.scale_log2, move.used, move.bias);
-#pragma unroll
-        for (int f = 0; f < FRAGMENTS; f++) {
-            uint32_t packed[FRAGMENT / 2];
-            weigh<MASKED>(x, f, weighing, packed);
-            store_fragment(f, packed);
-        }
-        hand_over(cta.smem.bars.p_ready_2[stage]);
+        if (__any_sync(0xffffffff, rescale < 1.0f)) rescale_output(Tmem::o(stage) + Tmem::window(warp), rescale);
+        weigh_from<0, MASKED>(x);
+        hand_over(mine(cta.smem.bars.p_ready_2));
         pass_turn();
-        state.sum = fmaf(state.sum, move.rescale, total(x));
+        state.sums = total(x, state.sums);
         count_weights(x, peak);
     }
 
@@ -291,14 +306,14 @@ struct Softmax {
     }
 
     FWD_DEVICE void skip() {
-        wait(cta.smem.bars.s_ready[stage], step_parity);
+        wait_together(mine(cta.smem.bars.s_ready), step_parity);
         if (VARIANT.row_max == FWD_EACH_BLOCK) {
             await_correction();
-            send(1.0f);
+            sent(); // a 1
         }
         take_turn();
-        arrive(cta.smem.bars.p_o_rescale[stage]);
-        arrive(cta.smem.bars.p_ready_2[stage]);
+        ptx::mbarrier_arrive(mine(cta.smem.bars.p_o_rescale));
+        ptx::mbarrier_arrive(mine(cta.smem.bars.p_ready_2));
         pass_turn();
         step_parity ^= 1;
     }
@@ -312,22 +327,23 @@ struct Softmax {
         step_parity ^= 1;
     }
 
-    FWD_DEVICE KeyMask mask_of(const StageWalk &walk, Interval keys) {
+    FWD_DEVICE KeyMask mask_of(const StageWalk &walk, int position) {
         if constexpr (VARIANT.mask_class == FWD_BITS) {
             return stored_mask(cta.params.bit_tiles + ((int64_t)walk.kind() * VARIANT.tile_rows + row) * FRAGMENTS);
         } else {
-            return interval_mask(keys, walk.key_block * VARIANT.tile_keys);
+            return interval_mask(visible_keys(cta.params, position), walk.key_block() * VARIANT.tile_keys);
         }
     }
 
+    FWD_DEVICE int position_of(const FwdTask &task) const { return row_position(cta.params, task.tile + stage, row); }
+
+    // `task` lies in shared memory.
     FWD_DEVICE void run(const FwdTask &task) {
         const FwdParams &params = cta.params;
-        const int position = row_position(params, task.tile + stage, row);
-        exists = stage < task.tiles && position < params.seqlen_q;
+        exists = VARIANT.counters && stage < task.tiles && position_of(task) < params.seqlen_q;
         owed = VARIANT.row_max == FWD_FIRST_BLOCK && stage < task.tiles;
-        const Interval keys = visible_keys(params, position);
         StageWalk walk(params, task, stage);
-        state = {params.reference_floor, 0.0f};
+        state.clear(units, params.reference_floor);
         bool first = true;
 #pragma unroll 1
         while (walk.left > 0) {
@@ -341,10 +357,10 @@ struct Softmax {
                 continue;
             }
             if (walk.kind() == FWD_STEP_SKIP) skip();
-            else visit<true>(mask_of(walk, keys), first);
+            else visit<true>(mask_of(walk, position_of(task)), first);
             walk.advance(1);
         }
-        if (stage < task.tiles) finish(task, position);
+        if (stage < task.tiles) finish(task, position_of(task));
     }
 
     FWD_DEVICE void finish(const FwdTask &task, int position) {
@@ -355,12 +371,12 @@ struct Softmax {
             send(inverse);
         } else {
             if (pick(task.own, stage) > 0) {
-                wait(cta.smem.bars.o_ready[stage], o.take(stage));
+                wait_together(mine(cta.smem.bars.o_ready), o.take(stage));
                 ptx::tcgen05_fence_after_thread_sync();
             }
             finish_output(cta, task, stage, warp, row, inverse, staging);
         }
-        if (params.lse && exists)
+        if (params.lse && position < params.seqlen_q)
             params.lse[task.batch * params.lse_strides[0] + row_head(params, task.head, row) * params.lse_strides[1] +
                        position * params.lse_strides[2]] = log_sum_exp(units, state);
         if (VARIANT.counters) counts.flush(params.counters + task.head);
@@ -371,8 +387,9 @@ FWD_DEVICE void softmax_role(const Cta &cta, int stage, int warp) {
     Softmax softmax(cta, stage, warp);
     TaskQueue queue;
     for (;;) {
-        const FwdTask task = queue.take_warp(cta.smem);
+        const FwdTask &task = queue.hold(cta.smem);
         if (task.steps == FWD_NO_TASK) break;
         softmax.run(task);
+        queue.release_warp(cta.smem);
     }
 }

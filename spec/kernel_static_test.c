@@ -154,7 +154,7 @@ static int32_t shortest_trip(const code *c, int32_t first, int32_t last, bool *o
         if (cost_on[last] == INT32_MAX || cost[m] + cost_on[last] + 1 >= best) continue;
         memset(way, 0, CODE_MAX * sizeof *way);
         int32_t trip = mark_way(from, m, c->count, way) + mark_way(from_on, last, c->count, way);
-        if (count_way(c, way, "MUFU.EX2") < 80 || count_way(c, way, "STTM") < 4 || count_way(c, way, "LDTM") < 4) continue;
+        if (count_way(c, way, "MUFU.EX2") < 80 || count_way(c, way, "STTM") < 1 || count_way(c, way, "LDTM") < 4) continue;
         best = trip;
         memcpy(on, way, CODE_MAX * sizeof *way);
     }
@@ -199,7 +199,10 @@ static void print_classes(const code *c, const bool *on) {
     printf(" %d\n", all - named);
 }
 
-/* Shares of the polynomial are those of TIRx's kernel, whose loops take 494 (full) and 527 (causal) instructions for 128 scores. */
+/* Shares of the polynomial are those of TIRx's kernel, whose loops take 494 (full) and 527 (causal) instructions for 128 scores. What ours
+ * take, by mask class and row_max; a mark that rises shows work that crept in. */
+static const int32_t trip_max[4][2] = {{471, 419}, {498, 452}, {506, 458}, {506, 458}};
+
 static void check_code(const char *name, const FwdVariant *v, const kernel_image *image) {
     char *text = NULL;
     size_t length;
@@ -213,8 +216,7 @@ static void check_code(const char *name, const FwdVariant *v, const kernel_image
     if (trip < INT32_MAX) {
         printf("| %s | %d | %.2f |", name, trip, trip / 128.0);
         print_classes(c, on);
-        if (v->row_max == FWD_EACH_BLOCK && v->mask_class == FWD_FULL) CHECK(trip <= 494, "%s: %d instructions", name, trip);
-        if (v->row_max == FWD_EACH_BLOCK && v->mask_class == FWD_CAUSAL) CHECK(trip <= 527, "%s: %d instructions", name, trip);
+        CHECK(trip <= trip_max[v->mask_class][v->row_max], "%s: %d instructions", name, trip);
     } else {
         CHECK(false, "%s: no softmax loop found", name);
     }
