@@ -19,8 +19,8 @@ usage: fa4 scripts/bench.lua [options]
   --rounds N       runs of each case, in shuffled order (default 9)
   --quick          3 rounds
   --json FILE      the rows as JSON
-  --peers          a GPU beside FlashAttention-3, FlashAttention-4 and cuDNN, those
-                   that Python finds: see peers_h200.py, which times all in one process
+  --peers          a GPU beside FlashAttention-3, FlashAttention-4 and cuDNN,
+                   those that Python finds, all timed by peers_h200.py
   --rows LIST      with --peers: of main,gqa,sharp,decode (default: all)
   --python NAME    with --peers: the interpreter (default python3)
   --library FILE   with --peers: our shared library (default build/libfa4.so)
