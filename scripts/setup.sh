@@ -2,7 +2,7 @@
 # setup.sh: sourced by demo.sh and test.sh. Installs the Debian packages that are missing and builds, without asking anything.
 #   setup_packages        what building, running and testing need; quick when all is there
 #   setup_compiler        the compiler of the GPU kernels (NVRTC), which is optional: without it a message, and all else works
-#   setup_build DIR ARG.. configures DIR with the cmake arguments and builds it
+#   setup_build DIR ARG.. configures DIR with the cmake arguments and builds it, or only $SETUP_TARGETS
 
 FA4_PACKAGES=(build-essential cmake ninja-build pkg-config git ca-certificates zlib1g-dev
   luajit libluajit-5.1-dev lua-busted libedit-dev)
@@ -45,5 +45,6 @@ setup_build() {
   local folder=$1
   shift
   [ -f "$folder/build.ninja" ] || cmake -G Ninja -S . -B "$folder" "$@" >&2
-  cmake --build "$folder" >&2
+  # shellcheck disable=SC2086 # a list of words
+  cmake --build "$folder" ${SETUP_TARGETS:+--target $SETUP_TARGETS} >&2
 }

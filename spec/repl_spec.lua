@@ -62,7 +62,7 @@ describe("the prompt", function()
   end)
 
   on_terminal("prints expressions, several values and nothing for a statement", function()
-    play({ PROMPT, ask("1 + 1", "2\\r\\n"), ask("= 6 * 7", "42\\r\\n"), ask("1, 'two', nil", '1  "two"  nil\\r\\n'),
+    play({ PROMPT, ask("1 + 1", "2\\r\\n"), ask("= 6 * 7", "42\\r\\n"), ask("return 6 * 8", "48\\r\\n"), ask("1, 'two', nil", '1  "two"  nil\\r\\n'),
       ask("x = 5"), ask("x", "5\\r\\n"), ask("{1, 2, a = {b = 3}}", "{ 1, 2, a = { b = 3 } }"), "send \\x04", "exit 0" })
   end)
 

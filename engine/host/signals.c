@@ -72,6 +72,8 @@ void host_signals_install(lua_State *L) {
     install(SIGTERM, on_terminate);
     // A reader that went away ends us quietly, whatever the parent had set.
     install(SIGPIPE, SIG_DFL);
+    // A file that may not grow is an error of the write, which names it.
+    install(SIGXFSZ, SIG_IGN);
 }
 
 void host_signals_prompt(bool on) {

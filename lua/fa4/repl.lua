@@ -30,7 +30,7 @@ end
 -- @treturn ?string the message
 -- @treturn ?boolean true when more lines may complete it
 function repl.compile(text)
-  local expression = text:match("^%s*=(.*)$")
+  local expression = text:match("^%s*=(.*)$") or text:match("^%s*return%s+(.*)$")
   local list = expression or text
   local f, message = load("return " .. list, "=prompt", "t")
   if f then
