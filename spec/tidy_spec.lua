@@ -134,6 +134,13 @@ describe("the folders", function()
   end)
 end)
 
+describe("the mutants", function()
+  it("find each place that they break once", function()
+    local result = program.shell("luajit scripts/mutants.lua --places")
+    assert.equal(0, result.code, result.out)
+  end)
+end)
+
 describe("a file", function()
   it("has less than 800 lines, a header less than 300", function()
     local findings = {}
