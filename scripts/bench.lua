@@ -103,14 +103,14 @@ local function median(list)
   return #list % 2 == 1 and list[middle] or (list[middle] + list[middle + 1]) / 2
 end
 
--- Runs everything; on the CPU the peak is measured in every round too.
+-- Runs everything; on the CPU the peaks are measured in every round too: of f32, and of bf16 pairs where the path has them.
 local function measure(s, cases)
-  local peaks = {}
+  local peaks, pair_peaks = {}, {}
   for _ = 1, s.rounds do
-    if not s.gpu then peaks[#peaks + 1] = (fa4.cpu_peak(s.threads)) end
+    if not s.gpu then peaks[#peaks + 1], pair_peaks[#pair_peaks + 1] = fa4.cpu_peak(s.threads) end
     for _, case in ipairs(shuffled(cases)) do case.times[#case.times + 1] = case.run() end
   end
-  return #peaks > 0 and median(peaks) or nil
+  if #peaks > 0 then return median(peaks), median(pair_peaks) end
 end
 
 local function row_of(s, case, peak)
@@ -201,8 +201,12 @@ local function main()
   if s.device:find("^emu") then return bench_emu(s) end
   if options.peers then return bench_peers(s, options) end
   local cases = make_cases(s)
-  local peak = measure(s, cases)
-  if peak then print(("f32 FMA peak of %d thread%s: %.1f GFLOP/s"):format(s.threads, s.threads == 1 and "" or "s", peak)) end
+  local peak, pair_peak = measure(s, cases)
+  if peak then
+    local pairs_text = pair_peak > 0 and (", of bf16 pairs %.1f"):format(pair_peak) or ""
+    print(("%s: f32 FMA peak of %d thread%s: %.1f GFLOP/s%s"):format(cases[1].device, s.threads, s.threads == 1 and "" or "s", peak,
+      pairs_text))
+  end
   print("dtype  dim  length  mask    GFLOP/s  of f32 peak   least to most us")
   local rows = {}
   for i, case in ipairs(cases) do
