@@ -253,6 +253,7 @@ bool emu_lower_memory(lowering *l, const ptx_instr *instr, emu_op *op, bool *min
     case PTX_OP_DISCARD: case PTX_OP_APPLYPRIORITY: return lower_nothing(op);
     case PTX_OP_CREATEPOLICY: return lower_policy(l, instr, op);
     case PTX_OP_LDMATRIX: case PTX_OP_STMATRIX: return lower_matrix(l, instr, op);
+    case PTX_OP_MMA: return emu_lower_mma(l, instr, op);
     case PTX_OP_MOVMATRIX: {
         bool wide;
         op->run = emu_do_movmatrix;

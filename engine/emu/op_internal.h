@@ -185,7 +185,7 @@ extern const emu_alu_kit emu_alu_portable, emu_alu_avx2, emu_alu_avx512;
 #define EMU_HANDLERS(_)                                                                            \
     _(branch) _(branch_indexed) _(exit) _(trap) _(nothing) _(move) _(pack) _(unpack) _(clock) _(predicate_logic) _(select) _(carry) _(insert) _(test) \
     _(load) _(store) _(atomic) _(atomic_vector) _(reduce) _(load_param) _(convert_address) _(is_space) \
-    _(ldmatrix) _(stmatrix) _(movmatrix) \
+    _(ldmatrix) _(stmatrix) _(movmatrix) _(mma_sync) \
     _(visit) _(cluster_arrive) _(cluster_wait) _(cluster_rank) _(store_async) _(bulk_shared) _(cancel) _(is_canceled) _(canceled_ctaid) \
     _(barrier_sync) _(barrier_arrive) _(barrier_reduce) _(warp_sync) \
     _(mbarrier_init) _(mbarrier_inval) _(mbarrier_expect) _(mbarrier_complete) _(mbarrier_arrive) _(mbarrier_wait) _(mbarrier_pending) \

@@ -149,7 +149,7 @@ local function simple(kit)
     ["cp.async.partial"] = { 'asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" :: "r"(at), "l"(from), "r"(TID % 17) : "memory");', "group" },
     ["cp.async.partial4"] = { 'asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2; cp.async.ca.shared.global [%0 + 8], [%1 + 8], 8, %3;" :: "r"(at), "l"(from), "r"(TID % 5), "r"(TID % 9) : "memory");', "all" },
     ["cp.async.ignore"] = { 'asm volatile("{ .reg .pred p; setp.lt.u32 p, %2, 64; cp.async.cg.shared.global [%0], [%1], 16, p; }" :: "r"(at), "l"(from), "r"(TID) : "memory");', "all" } }) do
-    kit.own(name, { ["in"] = "b32:16384", grid = 32, shared = 2048, out = 65536, refused = way[3] }, { name }, (copy:gsub("@COPY@", function() return way[1] .. " " .. waits[way[2]] end)))
+    kit.own(name, { ["in"] = "b32:16384", grid = 32, shared = 2048, out = 65536 }, { name }, (copy:gsub("@COPY@", function() return way[1] .. " " .. waits[way[2]] end)))
   end
   kit.own("cp.async.groups", { ["in"] = "b32:16384", grid = 32, shared = 8192, out = 65536 }, { "cp.async groups, waited for in order" }, [[
     u32 at = shared(smem) + TID * 16; u32 sum = 0;
@@ -201,7 +201,7 @@ local function bulk(kit)
         wait(bar, 0);
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], 1024, %2; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" :: "l"(out + blockIdx.x * 1024), "r"(shared(smem)), "l"(q) : "memory");
     }]])
-  kit.own("bulk.shared", { ["in"] = "byte:32768", n = 32768, grid = 32, shared = 4096, out = 32768, refused = 1 }, { "cp.async.bulk.shared::cluster.shared::cta" }, [[
+  kit.own("bulk.shared", { ["in"] = "byte:32768", n = 32768, grid = 32, shared = 4096, out = 32768 }, { "cp.async.bulk.shared::cluster.shared::cta" }, [[
     u32 bar = shared(smem + 2048);
     for (u32 i = TID; i < 1024; i += 128) smem[i] = in[blockIdx.x * 1024 + i];
     if (TID == 0) { init(bar, 1); asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }

@@ -86,12 +86,12 @@ local function wgmma(kit)
 end
 
 local function mma(kit)
-  kit.own("mma.f16", { ["in"] = "f16int:65536", n = 8192, grid = 32, out = 65536, refused = 1 }, { "mma.m16n8k16.f32.f16", "mma.m16n8k16.f32.bf16 of the same bits" }, [[
+  kit.own("mma.f16", { ["in"] = "f16int:65536", n = 8192, grid = 32, out = 65536 }, { "mma.m16n8k16.f32.f16", "mma.m16n8k16.f32.bf16 of the same bits" }, [[
     const u32 *w = (const u32 *)in + I * 4; float d[4] = {1, 2, 3, 4}, e[4] = {0, 0, 0, 0};
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(w[4]), "r"(w[5]));
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(e[0]), "+f"(e[1]), "+f"(e[2]), "+f"(e[3]) : "r"(0x3f803f80), "r"(0xbf803f80), "r"(0x40003f80), "r"(0x3f804000), "r"(0x3f804040), "r"(w[5] & 1 ? 0x40003f80 : 0x3f803f80));
     for (int i = 0; i < 4; i++) { ((float *)out)[I * 4 + i] = d[i]; ((float *)out)[16384 + I * 4 + i] = e[i]; }]])
-  kit.own("mma.s8", { ["in"] = "b32:32768", n = 8192, grid = 32, out = 65536, refused = 1 }, { "mma.m16n8k32.s32.s8" }, [[
+  kit.own("mma.s8", { ["in"] = "b32:32768", n = 8192, grid = 32, out = 65536 }, { "mma.m16n8k32.s32.s8" }, [[
     const u32 *w = (const u32 *)in + I * 4; int d[4] = {1, -2, 3, 4};
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(w[4]), "r"(w[5]));
     for (int i = 0; i < 4; i++) ((int *)out)[I * 4 + i] = d[i];]])

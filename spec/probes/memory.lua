@@ -69,7 +69,7 @@ local function spaces(kit)
     asm volatile("{ .reg .b64 t; cvta.to.local.u64 t, %1; cvta.local.u64 %0, t; }" : "=l"(l) : "l"((u64)at));
     asm volatile("ld.global.b32 %0, [%1];" : "=r"(x) : "l"(g));
     ((u32 *)out)[I] = d + 16 * (h == (u64)&mine[TID]) + 32 * (l == (u64)at) + 64 * x;]])
-  kit.own("cluster.self", { ["in"] = "b32", grid = 32, refused = 1 }, { "mapa, getctarank, barrier.cluster in a cluster of one" }, [[
+  kit.own("cluster.self", { ["in"] = "b32", grid = 32 }, { "mapa, getctarank, barrier.cluster in a cluster of one" }, [[
     __shared__ u32 mine[128]; u32 a = ((const u32 *)in)[I], r, d, at; mine[TID] = a;
     asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
     asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(at) : "r"(shared(&mine[(TID * 3) & 127])));
@@ -77,7 +77,7 @@ local function spaces(kit)
     asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(d) : "r"(at) : "memory");
     asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
     ((u32 *)out)[I] = d + r;]])
-  kit.own("cluster.async", { ["in"] = "b32", grid = 32, refused = 1 }, { "st.async", "red.async" }, [[
+  kit.own("cluster.async", { ["in"] = "b32", grid = 32 }, { "st.async", "red.async" }, [[
     __shared__ u32 mine[128], sum[128]; __shared__ u64 bar; u32 a = ((const u32 *)in)[I]; sum[TID] = TID;
     if (TID == 0) { init(shared(&bar), 1); asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); expect(shared(&bar), 1024); }
     __syncthreads();
