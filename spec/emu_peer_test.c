@@ -1,7 +1,8 @@
 /*
  * Kernels that we did not write, run from the folder FA4_PEER_PTX (never committed; the reference notes say how they are made): attention and
  * GEMM for sm_100a and sm_90a, with their recorded launches. Each must run to its end under three schedules and agree with double precision.
- * Without the folder the test counts as skipped. An argument selects by a part of the name; a last argument `all` runs more schedules.
+ * scripts/test.sh runs this test only where the folder is named. An argument selects by a part of the name; a last argument `all` runs
+ * more schedules.
  */
 #include "check.h"
 #include "core/half.h"
