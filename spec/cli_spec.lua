@@ -233,6 +233,12 @@ describe("the environment", function()
 end)
 
 describe("fa4 info", function()
+  it("says what each thing that is missing would enable", function()
+    local words = program.run({ "info" }, { env = "FA4_LIBCUDA=/nowhere/libcuda.so FA4_NVRTC=/nowhere" }).out:gsub("%s+", " ")
+    assert.truthy(words:find("cuda not usable: [^\n]*/nowhere/libcuda.so[^\n]*It would give: the kernels on a Hopper or Blackwell GPU"), words)
+    assert.truthy(words:find("compiler none[^\n]*/nowhere[^\n]*It would give: every variant of the kernels"), words)
+  end)
+
   it("names what is there, and for what is absent why, within 80 columns", function()
     local result = run("info")
     assert.equal(0, result.code, result.err)

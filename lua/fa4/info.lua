@@ -38,6 +38,12 @@ function info.open(opts)
 end
 
 local DEVICES = {"cpu", "cuda", "emu:sm_100a", "emu:sm_90a"}
+-- What one would have of a device that is absent.
+local ENABLES = {
+  cuda = "the kernels on a Hopper or Blackwell GPU", ["emu:sm_100a"] = "the Blackwell kernel, executed here instruction by instruction",
+  ["emu:sm_90a"] = "the Hopper kernel, executed here instruction by instruction",
+}
+local COMPILER_ENABLES = "every variant of the kernels, for a GPU or the emulator"
 
 local meta = {}
 
@@ -70,7 +76,8 @@ end
 local function kernel_lines(k)
   local kept = k.folder and ("%d kept in %s"):format(k.entries, k.folder) or "none kept on disk"
   local lines = {entry("kernels", ("%d in the library, %s"):format(k.catalogue, kept))}
-  lines[2] = entry("compiler", k.compiler or "none, so only those kernels: " .. k.compiler_missing)
+  lines[2] = entry("compiler", k.compiler
+    or ("none, so only those kernels: %s. It would give: %s"):format(k.compiler_missing, COMPILER_ENABLES))
   if k.warning then lines[3] = entry("cache", k.warning) end
   return lines
 end
@@ -88,7 +95,8 @@ function meta.__tostring(i)
   end
   for _, name in ipairs(DEVICES) do
     local device = i.devices[name]
-    lines[#lines + 1] = entry(name, device.usable and "usable" or "not usable: " .. device.message)
+    local missing = ("not usable: %s. It would give: %s"):format(device.message or "", ENABLES[name] or "attention at all")
+    lines[#lines + 1] = entry(name, device.usable and "usable" or missing)
   end
   for _, line in ipairs(kernel_lines(i.kernels)) do lines[#lines + 1] = line end
   lines[#lines + 1] = ("memory       %s bytes in %d tensors"):format(report.grouped(i.memory.host_bytes), i.memory.storages)
