@@ -142,8 +142,23 @@ static emu_step transact(emu_warp *w, const emu_op *op, uint32_t mask, int sign)
 emu_step emu_do_mbarrier_expect(emu_warp *w, const emu_op *op, uint32_t mask) { return transact(w, op, mask, 1); }
 emu_step emu_do_mbarrier_complete(emu_warp *w, const emu_op *op, uint32_t mask) { return transact(w, op, mask, -1); }
 
+/* Lanes that arrive together at one barrier and ask for no state: as one arrival of their sum. False: nothing was done. */
+static bool arrive_together(emu_warp *w, const emu_op *op, uint32_t mask) {
+    uint64_t address = emu_address(w, op, op->a, emu_first(mask)) & ~EMU_WINDOW_SHARED;
+    emu_mbarrier b;
+    address -= w->cta->window;
+    if (op->extra & 15 || op->d != EMU_SINK_SLOT || w->cta->machine->launch->listener != NULL || address > UINT32_MAX) return false;
+    if (!emu_uniform(w, op->a, op->wide & 2, mask) || !emu_mbarrier_get(w->cta, (uint32_t)address, &b)) return false;
+    uint32_t count = (uint32_t)__builtin_popcount(mask);
+    if (count > b.pending) return false;
+    b.pending -= count;
+    settle(w->cta, w, (uint32_t)address, &b);
+    return true;
+}
+
 /* extra: bit 0 expect_tx, 1 drop, 2 no complete, 3 has a count. */
 emu_step emu_do_mbarrier_arrive(emu_warp *w, const emu_op *op, uint32_t mask) {
+    if (arrive_together(w, op, mask)) return EMU_NEXT;
     EMU_EACH_LANE(lane, mask) {
         uint32_t address, operand = op->extra & 8 ? emu_lanes(w, op->b)[lane] : 1, count = op->extra & 1 ? 1 : operand;
         emu_mbarrier b;
@@ -164,7 +179,9 @@ emu_step emu_do_mbarrier_arrive(emu_warp *w, const emu_op *op, uint32_t mask) {
 
 /* extra: bit 0 parity, bit 1 try. A try that fails for every lane blocks; it may, and waking it is the scheduler's choice. */
 emu_step emu_do_mbarrier_wait(emu_warp *w, const emu_op *op, uint32_t mask) {
-    uint32_t done = 0;
+    uint32_t done = 0, asked = mask;
+    bool together = w->cta->machine->launch->listener == NULL && emu_uniform(w, op->a, op->wide & 2, mask) && emu_uniform(w, op->b, op->wide & 4, mask);
+    if (together) mask &= 0 - mask; /* one lane speaks for all */
     EMU_EACH_LANE(lane, mask) {
         uint32_t address;
         emu_mbarrier b;
@@ -179,7 +196,8 @@ emu_step emu_do_mbarrier_wait(emu_warp *w, const emu_op *op, uint32_t mask) {
         if (complete) EMU_EVENT(w->cta, w, EMU_EVENT_WAIT, EMU_MEMORY_BARRIER, EMU_UNIT_WARP, 1u << lane, address, 8, (int64_t)(operand & 1));
     }
     if (done == 0 && op->extra & 2) return EMU_RETRY;
-    emu_set_pred(w, op->p, done, mask);
+    if (together && done != 0) done = asked;
+    emu_set_pred(w, op->p, done, asked);
     return EMU_NEXT;
 }
 

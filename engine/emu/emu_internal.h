@@ -168,6 +168,14 @@ static inline void emu_put(emu_warp *w, emu_slot slot, bool wide, int lane, uint
     p[lane] = (uint32_t)value;
     if (wide) p[lane + EMU_LANES] = (uint32_t)(value >> 32);
 }
+/* Whether the lanes of a mask hold one value. */
+static inline bool emu_uniform(emu_warp *w, emu_slot slot, bool wide, uint32_t mask) {
+    if (slot == EMU_NO_SLOT || slot & EMU_CONSTANT) return true;
+    const uint32_t *p = emu_lanes(w, slot), *q = wide ? p + EMU_LANES : p;
+    uint32_t first = p[emu_first(mask)], above = q[emu_first(mask)], differ = 0;
+    for (int i = 0; i < EMU_LANES; i++) differ |= ((p[i] ^ first) | (q[i] ^ above)) & -(mask >> i & 1);
+    return differ == 0;
+}
 #define EMU_EACH_LANE(lane, mask)                                                                  \
     for (uint32_t rest_ = (mask), lane = 0; rest_ != 0 && (lane = (uint32_t)__builtin_ctz(rest_), 1); rest_ &= rest_ - 1)
 
@@ -224,6 +232,9 @@ static inline uint8_t *emu_shared_at(emu_cta *cta, uint32_t address) {
 static inline bool emu_shared_inside(const emu_cta *cta, uint32_t address, uint32_t bytes) {
     return address >= EMU_SHARED_BASE && address <= cta->shared_end && cta->shared_end - address >= bytes;
 }
+/* quick.c: an access to shared memory by lanes that do nothing unusual; false: nothing was done, the general form must look. */
+bool emu_quick_load(emu_warp *warp, const emu_op *op, uint32_t mask);
+bool emu_quick_store(emu_warp *warp, const emu_op *op, uint32_t mask);
 /* The lane's address of an op, offset added. */
 uint64_t emu_address(emu_warp *warp, const emu_op *op, emu_slot base, int lane);
 /* A shared address from a shared or generic operand; false after a finding. */

@@ -18,8 +18,6 @@ typedef struct lowering {
     int64_t errors;
 } lowering;
 
-enum { EMU_SINK_SLOT = 0, EMU_SINK_PLANES = 4 };
-
 void *emu_lower_block(lowering *l, size_t bytes);
 emu_slot emu_lower_constant(lowering *l, uint64_t value, bool wide);
 /* The slot of an operand that is read or written as a register; *wide: it has two planes. */

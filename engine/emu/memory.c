@@ -191,6 +191,7 @@ static void give_register(emu_warp *w, const emu_op *op, uint32_t i, int lane, c
 
 emu_step emu_do_load(emu_warp *w, const emu_op *op, uint32_t mask) {
     uint32_t size = op->bits / 8u, all = size * op->count;
+    if (emu_quick_load(w, op, mask)) return EMU_NEXT;
     EMU_EACH_LANE(lane, mask) {
         access a;
         uint64_t address = emu_address(w, op, op->a, (int)lane);
@@ -210,6 +211,7 @@ emu_step emu_do_load(emu_warp *w, const emu_op *op, uint32_t mask) {
 
 emu_step emu_do_store(emu_warp *w, const emu_op *op, uint32_t mask) {
     uint32_t size = op->bits / 8u, all = size * op->count;
+    if (emu_quick_store(w, op, mask)) return EMU_NEXT;
     EMU_EACH_LANE(lane, mask) {
         access a;
         uint64_t address = emu_address(w, op, op->a, (int)lane);
@@ -233,9 +235,10 @@ emu_step emu_do_store(emu_warp *w, const emu_op *op, uint32_t mask) {
 /* Parameters are the same for every lane unless the address is in a register. */
 emu_step emu_do_load_param(emu_warp *w, const emu_op *op, uint32_t mask) {
     uint32_t size = op->bits / 8u, all = size * op->count;
+    const uint8_t *bytes = NULL;
     EMU_EACH_LANE(lane, mask) {
         uint64_t address = emu_address(w, op, op->a, (int)lane);
-        const uint8_t *bytes = window_bytes(w, address, all, (int)lane, false, PTX_SPACE_PARAM);
+        if (bytes == NULL || op->a != EMU_NO_SLOT) bytes = window_bytes(w, address, all, (int)lane, false, PTX_SPACE_PARAM);
         if (bytes == NULL)
             return emu_fault(w, (int)lane, EMU_OUT_OF_BOUNDS, op, "parameter offset %" PRIu64 " of %" PRId64 " bytes", address & ~EMU_WINDOW_MASK,
                              w->cta->machine->launch->param_bytes);

@@ -52,6 +52,7 @@ typedef uint64_t (*emu_scalar)(const emu_op *op, uint64_t a, uint64_t b, uint64_
 typedef uint32_t emu_slot;
 #define EMU_CONSTANT 0x80000000u
 #define EMU_NO_SLOT 0x7fffffffu
+enum { EMU_SINK_SLOT = 0, EMU_SINK_PLANES = 4 }; /* where results go that nobody reads */
 
 /* A predicate operand: its index and whether it is inverted. Indices 0 and 1 are constant false and true, 2 is the carry. */
 typedef struct emu_predicate {
