@@ -67,8 +67,8 @@ emu_cta *emu_cta_create(emu_machine *m) {
     c->shared = take(c->shared_end - EMU_SHARED_BASE, &good);
     c->written = take(c->shared_end / 8 + 16, &good);
     c->barriers = take(c->shared_end / 64 + 16, &good);
-    c->panel_a = take(EMU_MMA_EXTENT_MAX * EMU_MMA_K * sizeof(float), &good);
-    c->panel_b = take(EMU_MMA_EXTENT_MAX * EMU_MMA_K * sizeof(float), &good);
+    c->panel_a = take(EMU_MMA_DEPTH_MAX * EMU_PANEL_A * sizeof(float), &good);
+    c->panel_b = take(EMU_MMA_DEPTH_MAX * EMU_PANEL_B * sizeof(float), &good);
     c->scratch = take(EMU_MMA_EXTENT_MAX * EMU_TMEM_LANES * sizeof(float), &good);
     if (m->code->wgmma) c->wgmma_d = take(EMU_MMA_EXTENT_MAX * 16 * sizeof(float), &good);
     if (m->code->tensor) {

@@ -8,7 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { EMU_MMA_K = 16, EMU_MMA_EXTENT_MAX = 256 };
+enum {
+    EMU_MMA_K = 16,
+    EMU_MMA_EXTENT_MAX = 256, /* N; M is at most half of it */
+    EMU_MMA_ROWS = 64,        /* of a block of A's panel */
+    EMU_MMA_DEPTH_MAX = 8,    /* steps of k that one product adds up */
+    EMU_PANEL_A = EMU_MMA_EXTENT_MAX / 2 * EMU_MMA_K, /* floats of a step's panel */
+    EMU_PANEL_B = EMU_MMA_EXTENT_MAX * EMU_MMA_K
+};
 
 /* A shared-memory matrix descriptor, decoded. */
 typedef struct emu_matrix {
@@ -33,12 +40,19 @@ const char *emu_mma_shape_decode(uint32_t descriptor, bool pair, emu_mma_shape *
 /* Shared address of the 8-element chunk that starts at (mn, k): K-major chunks run along k (k a multiple of 8), MN-major along mn. */
 uint32_t emu_matrix_chunk(const emu_matrix *matrix, bool transpose, uint32_t mn, uint32_t k);
 
-/* f32 panels: element (mn, k) of A at [k * EMU_MMA_EXTENT_MAX + mn], of B at [mn * EMU_MMA_K + k]. */
+/* f32 panels: element (mn, k) of B lies at [mn * EMU_MMA_K + k], of A in blocks of 64 rows, so that a block of all steps fits a core's first
+ * cache. */
+static inline int32_t emu_panel_a(int32_t mn, int32_t k) {
+    return mn / EMU_MMA_ROWS * (EMU_MMA_ROWS * EMU_MMA_K) + k * EMU_MMA_ROWS + mn % EMU_MMA_ROWS;
+}
+
+/* D += A B over `depth` steps of 16 k, each step's panels behind those of the one before: one chain of f32 additions in rising k. */
 typedef struct emu_product {
     const float *a, *b;
     float *d;   /* element (m, n) at [n * d_pitch + m] */
     int32_t d_pitch;
     int32_t m, n; /* m a multiple of 16, n of 8 */
+    int32_t depth;
     bool accumulate;
 } emu_product;
 

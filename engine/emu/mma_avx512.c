@@ -1,4 +1,4 @@
-/* The matrix kit for AVX-512: 64 rows by four columns of D in sixteen registers; 16 x 16 transposes by shuffles. */
+/* The matrix kit for AVX-512: 64 rows by six columns of D in 24 registers over all of k; 16 x 16 transposes by shuffles. */
 #include "mma_kit.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__)
@@ -51,18 +51,20 @@ static void avx512_transpose(float *to, int32_t pitch, const float *rows) {
 }
 
 static inline __attribute__((always_inline)) void block(const emu_product *p, int32_t m, int32_t n, int vectors, int columns) {
-    __m512 s[4][4];
+    __m512 s[8][4];
     for (int j = 0; j < columns; j++)
         for (int i = 0; i < vectors; i++)
             s[j][i] = p->accumulate ? _mm512_loadu_ps(p->d + (n + j) * p->d_pitch + m + 16 * i) : _mm512_setzero_ps();
+    for (int32_t step = 0; step < p->depth; step++) {
+        const float *a = p->a + step * EMU_PANEL_A + emu_panel_a(m, 0), *b = p->b + step * EMU_PANEL_B + n * EMU_MMA_K;
 #pragma GCC unroll 16
-    for (int k = 0; k < EMU_MMA_K; k++) {
-        const float *a = p->a + k * EMU_MMA_EXTENT_MAX + m;
-        __m512 x[4];
-        for (int i = 0; i < vectors; i++) x[i] = _mm512_loadu_ps(a + 16 * i);
-        for (int j = 0; j < columns; j++) {
-            __m512 b = _mm512_set1_ps(p->b[(n + j) * EMU_MMA_K + k]);
-            for (int i = 0; i < vectors; i++) s[j][i] = _mm512_fmadd_ps(x[i], b, s[j][i]);
+        for (int k = 0; k < EMU_MMA_K; k++) {
+            __m512 x[4];
+            for (int i = 0; i < vectors; i++) x[i] = _mm512_loadu_ps(a + k * EMU_MMA_ROWS + 16 * i);
+            for (int j = 0; j < columns; j++) {
+                __m512 y = _mm512_set1_ps(b[j * EMU_MMA_K + k]);
+                for (int i = 0; i < vectors; i++) s[j][i] = _mm512_fmadd_ps(x[i], y, s[j][i]);
+            }
         }
     }
     for (int j = 0; j < columns; j++)
@@ -70,12 +72,14 @@ static inline __attribute__((always_inline)) void block(const emu_product *p, in
 }
 
 static void avx512_product(const emu_product *p) {
-    for (int32_t m = 0; m < p->m; m += 64)
-        for (int32_t n = 0; n < p->n; n += 4) {
-            if (p->m - m >= 64) block(p, m, n, 4, 4);
-            else
-                for (int32_t i = m; i < p->m; i += 16) block(p, i, n, 1, 4);
-        }
+    int32_t m = 0;
+    for (; m + 64 <= p->m; m += 64) {
+        int32_t n = 0;
+        for (; n + 12 <= p->n; n += 12) block(p, m, n, 4, 6), block(p, m, n + 6, 4, 6);
+        for (; n < p->n; n += 4) block(p, m, n, 4, 4);
+    }
+    for (; m < p->m; m += 16)
+        for (int32_t n = 0; n < p->n; n += 8) block(p, m, n, 1, 8);
 }
 
 const emu_mma_kit emu_mma_avx512 = {"avx512", avx512_widen, avx512_split, avx512_transpose, avx512_product};

@@ -24,17 +24,16 @@ static inline void kit_transpose(float *to, int32_t pitch, const float *rows) {
 
 /* Two columns of D at a time; the sum over k is one chain of f32 additions in rising k, as the model states. */
 static inline void kit_product(const emu_product *p) {
-    for (int32_t n = 0; n < p->n; n += 2) {
-        const float *b0 = p->b + n * EMU_MMA_K, *b1 = b0 + EMU_MMA_K;
+    for (int32_t n = 0; n < p->n; n += 2)
         for (int32_t m = 0; m < p->m; m += 16) {
             float *d0 = p->d + n * p->d_pitch + m, *d1 = d0 + p->d_pitch, s0[16], s1[16];
             for (int32_t i = 0; i < 16; i++) s0[i] = p->accumulate ? d0[i] : 0, s1[i] = p->accumulate ? d1[i] : 0;
-            for (int32_t k = 0; k < EMU_MMA_K; k++) {
-                const float *a = p->a + k * EMU_MMA_EXTENT_MAX + m;
-                float x0 = b0[k], x1 = b1[k];
+            for (int32_t k = 0; k < p->depth * EMU_MMA_K; k++) {
+                int32_t step = k / EMU_MMA_K, at = k % EMU_MMA_K;
+                const float *a = p->a + step * EMU_PANEL_A + emu_panel_a(m, at), *b = p->b + step * EMU_PANEL_B + n * EMU_MMA_K + at;
+                float x0 = b[0], x1 = b[EMU_MMA_K];
                 for (int32_t i = 0; i < 16; i++) s0[i] += a[i] * x0, s1[i] += a[i] * x1;
             }
             for (int32_t i = 0; i < 16; i++) d0[i] = s0[i], d1[i] = s1[i];
         }
-    }
 }

@@ -135,7 +135,7 @@ static void fetch_k_major(const emu_mma_kit *kit, const emu_shared_view *shared,
         }
         if (which_a) {
             kit->widen(rows, raw, 16 * EMU_MMA_K, bf16);
-            kit->transpose(panel + first, EMU_MMA_EXTENT_MAX, rows);
+            kit->transpose(panel + emu_panel_a(first, 0), EMU_MMA_ROWS, rows);
         } else {
             kit->widen(panel + first * EMU_MMA_K, raw, count * EMU_MMA_K, bf16);
         }
@@ -172,7 +172,7 @@ static void fetch_mn_major(const emu_mma_kit *kit, const emu_shared_view *shared
         }
         kit->widen(rows, raw, 16 * EMU_MMA_K, bf16);
         if (which_a)
-            for (int32_t k = 0; k < EMU_MMA_K; k++) memcpy(panel + k * EMU_MMA_EXTENT_MAX + first, rows + k * 16, 16 * sizeof(float));
+            for (int32_t k = 0; k < EMU_MMA_K; k++) memcpy(panel + emu_panel_a(first, k), rows + k * 16, 16 * sizeof(float));
         else
             kit->transpose(panel + first * EMU_MMA_K, EMU_MMA_K, rows);
     }

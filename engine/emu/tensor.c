@@ -311,24 +311,25 @@ static void operand_fault(emu_cta *cta, const emu_async *q, const char *which, c
                        emu_shared_name(cta, fault->address, name, sizeof name));
 }
 
-static void load_a(emu_cta *cta, const emu_async *q) {
+static void load_a(emu_cta *cta, const emu_async *q, float *panel) {
     if (!q->a_in_tmem) {
         emu_fetch_fault fault = {0};
         emu_shared_view view = {cta->shared, EMU_SHARED_BASE, cta->shared_end, cta->written};
-        emu_matrix_fetch(cta->machine->mma, &view, &q->a, q->shape.a_transpose, q->shape.a_bf16, q->shape.m, true, cta->panel_a, &fault);
+        emu_matrix_fetch(cta->machine->mma, &view, &q->a, q->shape.a_transpose, q->shape.a_bf16, q->shape.m, true, panel, &fault);
         operand_fault(cta, q, "A", &fault);
     } else {
         uint32_t missing = 0;
         for (uint32_t i = 0; i < EMU_MMA_K / 2; i++) {
-            cta->machine->mma->split(cta->panel_a + 2 * i * EMU_MMA_EXTENT_MAX, cta->panel_a + (2 * i + 1) * EMU_MMA_EXTENT_MAX,
-                                     column_of(cta, q->a_tmem + i), EMU_TMEM_LANES, q->shape.a_bf16);
+            for (int32_t m = 0; m < EMU_TMEM_LANES; m += EMU_MMA_ROWS)
+                cta->machine->mma->split(panel + emu_panel_a(m, (int32_t)(2 * i)), panel + emu_panel_a(m, (int32_t)(2 * i) + 1),
+                                         column_of(cta, q->a_tmem + i) + m, EMU_MMA_ROWS, q->shape.a_bf16);
             for (int j = 0; j < 4; j++) missing |= ~cta->tmem_written[q->a_tmem + i][j];
         }
         if (missing && cta->machine->checked)
             emu_report_finding(cta, &q->from->warps[q->warp], q->lane, EMU_UNINITIALISED, EMU_ERROR, q->op->source,
                                "the mma reads A from tensor memory that nothing has written: columns %u..%u", q->a_tmem, q->a_tmem + 7);
     }
-    if (q->shape.a_negate) emu_panel_negate(cta->panel_a, EMU_MMA_EXTENT_MAX * EMU_MMA_K);
+    if (q->shape.a_negate) emu_panel_negate(panel, EMU_PANEL_A);
 }
 
 void emu_tensor_load_b(emu_cta *cta, const emu_async *q, int32_t extent, float *panel) {
@@ -344,10 +345,18 @@ static uint32_t lane_of_row(const emu_async *q, int32_t m) {
     return q->shape.m == 128 ? (uint32_t)m : (uint32_t)(m % 16 + 32 * (m / 16)) + (q->d >> 16);
 }
 
+/* D is a plain f32 tile of 64 or 128 lanes. */
+static bool plain(const emu_async *q) {
+    return (q->shape.m == 128 || q->half) && q->shape.d_f32 && q->scale == 0 && (q->disabled[0] | q->disabled[1] | q->disabled[2] | q->disabled[3]) == 0;
+}
+
 static void check_d(emu_cta *cta, const emu_async *q, uint32_t column) {
     static const uint32_t upper[2] = {0x0000ffff, 0xffff0000};
     uint32_t lanes = q->shape.m == 128 || q->half ? ~0u : upper[q->d >> 16 != 0], missing = 0;
-    for (int32_t n = 0; n < q->shape.n; n++) {
+    if (plain(q) && !q->half) {
+        uint32_t *written = cta->tmem_written[column];
+        for (int32_t i = 0; i < 4 * q->shape.n; i++) missing |= ~written[i], written[i] = ~0u;
+    } else for (int32_t n = 0; n < q->shape.n; n++) {
         uint32_t *written = cta->tmem_written[column + (uint32_t)n];
         for (int j = q->half == 2 ? 2 : 0; j < (q->half == 1 ? 2 : 4); j++) {
             uint32_t mine = lanes & ~q->disabled[j];
@@ -369,7 +378,7 @@ static void product_scratch(emu_cta *cta, const emu_async *q, uint32_t column, c
             uint32_t word = column_of(cta, column + (uint32_t)n)[lane_of_row(q, m)];
             s[n * EMU_TMEM_LANES + m] = (q->shape.d_f32 ? emu_float(word) : (float)emu_widen(word & 0xffff, EMU_F16)) * factor;
         }
-    emu_product p = {cta->panel_a, b, s, EMU_TMEM_LANES, q->shape.m, q->shape.n, q->accumulate};
+    emu_product p = {cta->panel_a, b, s, EMU_TMEM_LANES, q->shape.m, q->shape.n, 1, q->accumulate};
     cta->machine->mma->product(&p);
     for (int32_t n = 0; n < q->shape.n; n++)
         for (int32_t m = 0; m < q->shape.m; m++) {
@@ -380,34 +389,68 @@ static void product_scratch(emu_cta *cta, const emu_async *q, uint32_t column, c
         }
 }
 
+static void product_plain(emu_cta *cta, const emu_async *q, const float *b, int32_t depth) {
+    float *d = (float *)(void *)(column_of(cta, q->d & 0xffff) + lane_of_row(q, 0));
+    emu_product p = {cta->panel_a, b, d, EMU_TMEM_LANES, q->shape.m, q->shape.n, depth, q->accumulate};
+    cta->machine->mma->product(&p);
+}
+
 void emu_tensor_mma(emu_cta *cta, const emu_async *q, const float *b) {
-    uint32_t column = q->d & 0xffff;
-    bool masked = (q->disabled[0] | q->disabled[1] | q->disabled[2] | q->disabled[3]) != 0;
-    load_a(cta, q);
-    check_d(cta, q, column);
-    if ((q->shape.m == 128 || q->half) && q->shape.d_f32 && q->scale == 0 && !masked) {
-        float *d = (float *)(void *)(column_of(cta, column) + lane_of_row(q, 0));
-        emu_product p = {cta->panel_a, b, d, EMU_TMEM_LANES, q->shape.m, q->shape.n, q->accumulate};
-        cta->machine->mma->product(&p);
-    } else {
-        product_scratch(cta, q, column, b);
-    }
+    load_a(cta, q, cta->panel_a);
+    check_d(cta, q, q->d & 0xffff);
+    if (plain(q)) product_plain(cta, q, b, 1);
+    else product_scratch(cta, q, q->d & 0xffff, b);
 }
 
-static void execute_mma(emu_cta *cta, const emu_async *q) {
-    emu_tensor_load_b(cta, q, q->shape.n, cta->panel_b);
-    emu_tensor_mma(cta, q, cta->panel_b);
-    cta->mmas++;
-}
-
-void emu_pipe_deliver(emu_cta *cta) {
+static emu_async pop(emu_cta *cta) {
     emu_async q = cta->pipe[cta->pipe_first];
     cta->pipe_first = (cta->pipe_first + 1) % cta->pipe_max;
     cta->pipe_count--;
     EMU_EVENT(cta, &cta->warps[q.warp], EMU_EVENT_COMPLETE, EMU_MEMORY_TENSOR, EMU_UNIT_TENSOR, 1u << q.lane, q.d, (uint64_t)q.shape.n, q.kind);
+    return q;
+}
+
+/* Whether the operation at the pipe's head only adds the next steps of k to the D of q, and is due: then D stays in registers. */
+static bool continues(const emu_cta *cta, const emu_async *q) {
+    const emu_async *next = &cta->pipe[cta->pipe_first];
+    if (cta->pipe_count == 0 || next->kind != EMU_ASYNC_MMA || next->due > cta->time || next->pair || !next->accumulate || !plain(next)) return false;
+    uint32_t d = q->d & 0xffff;
+    bool apart = !next->a_in_tmem || next->a_tmem + EMU_MMA_K / 2 <= d || next->a_tmem >= d + (uint32_t)q->shape.n;
+    return apart && next->d == q->d && next->shape.m == q->shape.m && next->shape.n == q->shape.n;
+}
+
+/* One mma, and those behind it that go on with its sum. */
+static void execute_chain(emu_cta *cta, const emu_async *first) {
+    emu_async q = *first;
+    int32_t depth = 0;
+    for (;;) {
+        load_a(cta, &q, cta->panel_a + depth * EMU_PANEL_A);
+        emu_tensor_load_b(cta, &q, q.shape.n, cta->panel_b + depth * EMU_PANEL_B);
+        depth++;
+        if (cta->stopped || depth == EMU_MMA_DEPTH_MAX || !continues(cta, first)) break;
+        q = pop(cta);
+    }
+    check_d(cta, first, first->d & 0xffff);
+    product_plain(cta, first, cta->panel_b, depth);
+    cta->mmas += depth;
+}
+
+static void execute_mma(emu_cta *cta, const emu_async *q) {
+    if (q->pair) {
+        emu_pair_mma(cta, q);
+    } else if (plain(q)) {
+        execute_chain(cta, q);
+    } else {
+        emu_tensor_load_b(cta, q, q->shape.n, cta->panel_b);
+        emu_tensor_mma(cta, q, cta->panel_b);
+        cta->mmas++;
+    }
+}
+
+void emu_pipe_deliver(emu_cta *cta) {
+    emu_async q = pop(cta);
     if (q.kind == EMU_ASYNC_MMA) {
-        if (q.pair) emu_pair_mma(cta, &q);
-        else execute_mma(cta, &q);
+        execute_mma(cta, &q);
         return;
     }
     for (int32_t rank = 0; rank < (q.targets ? EMU_CLUSTER_MAX : 1); rank++) {

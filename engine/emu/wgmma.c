@@ -84,7 +84,7 @@ static void load_a(emu_warp *w, const emu_wgmma *g, float *panel) {
             for (uint32_t lane = 0; lane < EMU_LANES; lane++) {
                 uint32_t row = lane / 4 + 8 * (e >> 1 & 1), k = 2 * (lane % 4) + (e & 1) + 8 * (e >> 2);
                 uint32_t word = g->fragment[e / 2][lane] >> (16 * (e & 1)) & 0xffff;
-                panel[k * EMU_MMA_EXTENT_MAX + row] = (float)emu_widen(word, op->is_signed ? EMU_BF16 : EMU_F16);
+                panel[emu_panel_a((int32_t)row, (int32_t)k)] = (float)emu_widen(word, op->is_signed ? EMU_BF16 : EMU_F16);
             }
     } else {
         emu_matrix matrix;
@@ -95,7 +95,7 @@ static void load_a(emu_warp *w, const emu_wgmma *g, float *panel) {
         emu_matrix_fetch(cta->machine->mma, &view, &matrix, transpose, op->is_signed, ROWS, true, panel, &fault);
         report_fault(w, op, "A", &fault);
     }
-    if (op->extra & 2) emu_panel_negate(panel, EMU_MMA_EXTENT_MAX * EMU_MMA_K);
+    if (op->extra & 2) emu_panel_negate(panel, EMU_PANEL_A);
 }
 
 static void load_b(emu_warp *w, const emu_wgmma *g) {
@@ -107,7 +107,7 @@ static void load_b(emu_warp *w, const emu_wgmma *g) {
     emu_matrix_decode_wgmma(g->b, &matrix);
     emu_matrix_fetch(cta->machine->mma, &view, &matrix, op->extra >> 4 & 1, op->is_signed, (int32_t)op->value, false, cta->panel_b, &fault);
     report_fault(w, op, "B", &fault);
-    if (op->extra & 4) emu_panel_negate(cta->panel_b, EMU_MMA_EXTENT_MAX * EMU_MMA_K);
+    if (op->extra & 4) emu_panel_negate(cta->panel_b, EMU_PANEL_B);
 }
 
 static bool same_accumulator(const emu_op *a, const emu_op *b) {
@@ -128,7 +128,7 @@ void emu_wgmma_finish(emu_warp *w, uint32_t groups) {
             loaded = true;
             load_a(w, g, cta->panel_a);
             load_b(w, g);
-            emu_product p = {cta->panel_a, cta->panel_b, d, ROWS, ROWS, (int32_t)g->op->value, g->accumulate};
+            emu_product p = {cta->panel_a, cta->panel_b, d, ROWS, ROWS, (int32_t)g->op->value, 1, g->accumulate};
             cta->machine->mma->product(&p);
             cta->mmas++;
         }
