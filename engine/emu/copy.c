@@ -114,7 +114,47 @@ static uint8_t *row_bytes(emu_cta *cta, const emu_async *a, const uint32_t index
     return (uint8_t *)(uintptr_t)address;
 }
 
+/* A row that lies inside the tensor. A swizzled row never leaves its 128 bytes, so one XOR holds for all of it. */
+static void copy_row(uint8_t *shared, uint32_t linear, uint8_t *global, uint32_t length, uint32_t mask, bool load) {
+    uint32_t flip = (linear >> 7 & mask) << 4;
+    for (uint32_t at = 0; at < length; at += 16) {
+        uint8_t *s = shared + ((linear + at) ^ flip);
+        if (load) memcpy(s, global + at, 16);
+        else memcpy(global + at, s, 16);
+    }
+}
+
+/* The common case: the whole box lies inside the tensor and its span inside one buffer. False: nothing was done. */
+static bool move_inside(emu_cta *cta, const emu_async *a, bool load) {
+    static const uint32_t masks[4] = {0, 1, 3, 7};
+    const kernel_tensormap *m = &a->map;
+    uint64_t size = (uint64_t)kernel_tensormap_element_bytes(m->type), first = m->address, span = m->box[0] * size;
+    uint32_t index[5] = {0}, pitch = row_pitch(m), linear = a->shared, length = m->box[0] * (uint32_t)size;
+    for (int32_t d = 0; d < m->rank; d++) {
+        if (a->coordinates[d] < 0 || (uint64_t)a->coordinates[d] + m->box[d] > m->dims[d]) return false;
+        first += (uint64_t)a->coordinates[d] * (d ? m->strides[d] : size);
+        if (d > 0) span += (m->box[d] - 1) * m->strides[d];
+    }
+    uint8_t *global = emu_global(cta, first, span, !load), *shared = cta->shared - EMU_SHARED_BASE;
+    if (global == NULL || !gapless(m) || a->op->source->form->operation) return false;
+    for (;;) {
+        copy_row(shared, linear, global, length, masks[m->swizzle], load);
+        linear += pitch;
+        int32_t d = 1;
+        for (; d < m->rank; d++) {
+            if (++index[d] < m->box[d]) {
+                global += m->strides[d];
+                break;
+            }
+            index[d] = 0;
+            global -= (m->box[d] - 1) * m->strides[d];
+        }
+        if (d >= m->rank) return true;
+    }
+}
+
 static void move_box(emu_cta *cta, const emu_async *a, bool load) {
+    if (move_inside(cta, a, load)) return;
     const kernel_tensormap *m = &a->map;
     uint32_t index[5] = {0}, pitch = row_pitch(m), linear = a->shared;
     bool fault = false, gaps = load && !gapless(m);

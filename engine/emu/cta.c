@@ -134,9 +134,11 @@ static uint64_t special_value(const emu_cta *c, const emu_warp *w, int special, 
 
 static void fill_specials(emu_cta *c, emu_warp *w) {
     const emu_code *code = c->code;
-    for (uint32_t i = 0; i < code->special_count; i++)
+    for (uint32_t i = 0; i < code->special_count; i++) {
+        if (!code->special_used[code->specials[i]]) continue;
         for (int lane = 0; lane < EMU_LANES; lane++)
             emu_put(w, code->special_first + 2 * i, true, lane, special_value(c, w, code->specials[i], lane));
+    }
 }
 
 void emu_cta_start(emu_cta *c, int64_t index, emu_report *report) {

@@ -102,6 +102,7 @@ static emu_slot special_slot(lowering *l, uint32_t special) {
         l->reason = "a clock register is read by mov only";
         return EMU_SINK_SLOT;
     }
+    l->code->special_used[special] = true;
     return (emu_slot)l->special_slot[special];
 }
 

@@ -236,6 +236,13 @@ emu_step emu_do_store(emu_warp *w, const emu_op *op, uint32_t mask) {
 emu_step emu_do_load_param(emu_warp *w, const emu_op *op, uint32_t mask) {
     uint32_t size = op->bits / 8u, all = size * op->count;
     const uint8_t *bytes = NULL;
+    if (op->a == EMU_NO_SLOT && op->bits == 32 && !(op->wide & 1) && mask == ~0u && (bytes = window_bytes(w, (uint64_t)op->value, all, 0, false, PTX_SPACE_PARAM)) != NULL) {
+        for (uint32_t i = 0; i < op->count; i++) {
+            uint32_t v = (uint32_t)take(bytes + 4 * i, 32), *to = emu_lanes(w, op->list[i]);
+            for (int lane = 0; lane < EMU_LANES; lane++) to[lane] = v;
+        }
+        return EMU_NEXT;
+    }
     EMU_EACH_LANE(lane, mask) {
         uint64_t address = emu_address(w, op, op->a, (int)lane);
         if (bytes == NULL || op->a != EMU_NO_SLOT) bytes = window_bytes(w, address, all, (int)lane, false, PTX_SPACE_PARAM);

@@ -153,6 +153,7 @@ typedef struct emu_code {
     uint32_t special_first; /* constant-like planes that each warp fills: special registers */
     uint32_t special_count;
     uint8_t specials[PTX_SPECIAL_COUNT]; /* which, in order */
+    bool special_used[PTX_SPECIAL_COUNT];
     void **blocks; /* lists and more's, freed together */
     uint32_t block_count;
     bool ordered; /* CTAs depend on each other through global memory */

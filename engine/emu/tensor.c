@@ -103,7 +103,7 @@ const char *emu_tensor_leak(emu_cta *cta, char *text, size_t bytes) {
 
 static bool transfer_address(emu_warp *w, const emu_op *op, uint32_t mask, uint32_t *out) {
     uint32_t address = (uint32_t)emu_address(w, op, op->a, emu_first(mask)), lane = address >> 16, column = address & 0xffff;
-    EMU_EACH_LANE(l, mask)
+    if (!emu_uniform(w, op->a, false, mask)) EMU_EACH_LANE(l, mask)
         if ((uint32_t)emu_address(w, op, op->a, (int)l) != address) {
             emu_fault(w, (int)l, EMU_TENSOR_MISUSE, op, "the lanes of a warp give different tensor memory addresses");
             return false;
