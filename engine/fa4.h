@@ -593,7 +593,8 @@ typedef struct fa4_emu_fragment {
 } fa4_emu_fragment;
 /* Where every warp stands; *count is how many there are, also beyond room. */
 FA4_API fa4_status fa4_emu_session_where(const fa4_emu_session *session, fa4_emu_fragment *fragments, int32_t room, int32_t *count, fa4_error *err);
-/* A register (or predicate) by its name, in all lanes of a warp. */
+/* A register (or predicate) by its name, in all lanes of a warp. FA4_UNSUPPORTED: it holds no value where the warp stands (not written yet, or
+ * no longer needed: others may have its place). */
 FA4_API fa4_status fa4_emu_session_register(const fa4_emu_session *session, int32_t warp, const char *name, uint64_t values[32], int32_t *bits, fa4_error *err);
 /* Bytes of dynamic shared memory from `offset` on. written (NULL is allowed): 1 where something has been written. */
 FA4_API fa4_status fa4_emu_session_shared(const fa4_emu_session *session, int64_t offset, int64_t bytes, void *out, uint8_t *written, fa4_error *err);

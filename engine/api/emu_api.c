@@ -244,7 +244,10 @@ fa4_status fa4_emu_session_where(const fa4_emu_session *s, fa4_emu_fragment *fra
 fa4_status fa4_emu_session_register(const fa4_emu_session *s, int32_t warp, const char *name, uint64_t values[32], int32_t *bits, fa4_error *err) {
     if (s == NULL || name == NULL || bits == NULL) return error_set(err, FA4_BAD_ARGUMENT, "emu_session_register: expected a session and a name");
     *bits = emu_session_register(s->session, warp, name, values);
-    return *bits ? FA4_OK : error_set(err, FA4_BAD_ARGUMENT, "register: warp %d has no \"%.60s\"", warp, name);
+    if (*bits == 0) return error_set(err, FA4_BAD_ARGUMENT, "register: warp %d has no \"%.60s\"", warp, name);
+    if (*bits > 0) return FA4_OK;
+    *bits = 0;
+    return error_set(err, FA4_UNSUPPORTED, "register: \"%.60s\" holds no value where warp %d stands: it is not written yet or no longer needed", name, warp);
 }
 
 fa4_status fa4_emu_session_shared(const fa4_emu_session *s, int64_t offset, int64_t bytes, void *out, uint8_t *written, fa4_error *err) {

@@ -21,7 +21,7 @@ typedef struct emu_place_of {
 } emu_place_of;
 int32_t emu_session_where(const emu_session *session, emu_place_of *places, int32_t room);
 const ptx_function *emu_session_function(const emu_session *session);
-/* 0 bits: there is no such register. */
+/* 0 bits: there is no such register; below 0: its place does not hold its value here (not written yet, or no longer needed). */
 int32_t emu_session_register(const emu_session *session, int32_t warp, const char *name, uint64_t values[32]);
 /* false when the range leaves the CTA's memory. */
 bool emu_session_shared(const emu_session *session, int64_t offset, int64_t bytes, uint8_t *out, uint8_t *written);

@@ -236,6 +236,14 @@ void emu_flow_destroy(emu_flow *f) {
     free(f->pending);
 }
 
+bool emu_flow_holds(const emu_flow *f, int reg_class, uint32_t index, uint32_t pc) {
+    if (reg_class == PTX_CLASS_PRED) return true; /* predicates share nothing */
+    uint32_t r = f->class_first[reg_class] + index;
+    if (f->begin[r] > f->end[r] || pc > f->end[r] + 1) return false;
+    if (pc > f->begin[r]) return true;
+    return pc == f->begin[r] && f->first[f->block_of[pc]] == pc && in(row(f, f->live, f->block_of[pc]), r);
+}
+
 /* ---- tensor loads in flight ---- */
 
 static void step_pending(emu_flow *f, const ptx_instr *instr, uint64_t *set) {

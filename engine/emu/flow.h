@@ -19,6 +19,8 @@ typedef struct emu_flow {
 
 bool emu_flow_create(emu_flow *flow, const ptx_function *function); /* false: no memory; destroy it all the same */
 void emu_flow_destroy(emu_flow *flow);
+/* Whether a register's planes hold its value before the instruction `pc`: it has been written and no other has taken its place. */
+bool emu_flow_holds(const emu_flow *flow, int reg_class, uint32_t index, uint32_t pc);
 /* Sets the flags of instructions that must settle tensor loads or check registers first. */
 bool emu_flow_mark(emu_flow *flow, emu_code *code);
 

@@ -1,6 +1,7 @@
 /* Stepping one CTA by hand. A step is one warp instruction; asynchronous work lands when it is due or when nothing else can go on. */
 #include "emu/emu_session.h"
 #include "cluster_internal.h"
+#include "flow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +98,16 @@ const ptx_function *emu_session_function(const emu_session *s) {
     return s->machine.code->function;
 }
 
-/* Registers share planes: a value is right where the register is alive. */
+/* Registers share planes. Whether the value is that of the register where some lanes of the warp stand. */
+static bool holds(const emu_warp *w, const ptx_function *function, int reg_class, uint32_t index) {
+    emu_flow flow;
+    bool good = false;
+    if (emu_flow_create(&flow, function))
+        for (int32_t i = 0; i < w->fragment_count; i++) good |= emu_flow_holds(&flow, reg_class, index, w->fragments[i].pc);
+    emu_flow_destroy(&flow);
+    return good;
+}
+
 int32_t emu_session_register(const emu_session *s, int32_t warp, const char *name, uint64_t values[32]) {
     static const int32_t bits[PTX_CLASS_COUNT] = {1, 16, 32, 64, 128};
     const emu_code *code = s->machine.code;
@@ -111,7 +121,7 @@ int32_t emu_session_register(const emu_session *s, int32_t warp, const char *nam
             if (strcmp(text, name) != 0) continue;
             for (int lane = 0; lane < EMU_LANES; lane++)
                 values[lane] = c == PTX_CLASS_PRED ? w->predicates[i + 3] >> lane & 1 : emu_get(w, code->slot_of[c][i], c >= PTX_CLASS_B64, lane);
-            return bits[c];
+            return holds(w, f, c, i) ? bits[c] : -bits[c];
         }
     return 0;
 }

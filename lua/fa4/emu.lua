@@ -354,13 +354,18 @@ function session:where()
   return places
 end
 
---- A register in the 32 lanes of a warp. Right where the register is alive: dead registers share their place.
+--- A register in the 32 lanes of a warp.
 -- @tparam string name such as "%r12" or "%p1"
 -- @tparam[opt=0] int warp its warp
--- @treturn table values, from index 0: numbers (bits), of which those above 2^53 are rounded
+-- @treturn ?table values, from index 0: numbers (bits), of which those above 2^53 are rounded; nil where the register holds none: it is not
+-- written yet, or no longer needed (others may have its place)
+-- @treturn ?string why not
+-- @raise when the warp has no such register
 function session:register(name, warp)
   local values, bits = native.new("uint64_t[32]"), native.new("int32_t[1]")
-  native.check(C.fa4_emu_session_register(self.handle, warp or 0, tostring(name), values, bits, native.err))
+  local status = C.fa4_emu_session_register(self.handle, warp or 0, tostring(name), values, bits, native.err)
+  if status == C.FA4_UNSUPPORTED then return nil, native.message() end
+  native.check(status)
   local list = {bits = bits[0]}
   for lane = 0, 31 do list[lane] = tonumber(values[lane]) end
   return list
