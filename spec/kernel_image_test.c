@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include "kernel/catalogue.h"
+#include "kernel/delta.h"
 #include "kernel/sass.h"
 #include "kernel/variant.h"
 #include "ptx/ptx.h"
@@ -178,6 +179,38 @@ static void test_catalogue(void) {
     CHECK(kernel_catalogue_find("no such kernel") == NULL, "found what is not there");
 }
 
+// What is similar is packed small; a delta that is cut short or altered is refused or yields other
+// bytes, never more than there is room for.
+static void test_delta(void) {
+    enum { BYTES = 5000 };
+    unsigned char base[BYTES], target[BYTES], made[BYTES];
+    uint32_t random = 1;
+    for (int i = 0; i < BYTES; i++)
+        base[i] = (unsigned char)((random = random * 1664525 + 1013904223) >> 24);
+    memcpy(target, base + 1000, 4000);
+    memcpy(target + 4000, base, 1000);
+    for (int i = 77; i < BYTES; i += 500)
+        target[i] ^= 1;
+    size_t size = 0;
+    delta_bytes from = {base, BYTES}, to = {target, BYTES}, nothing = {base, 0};
+    unsigned char *delta = delta_encode(from, to, &size);
+    CHECK(delta != NULL && size < 400, "%zu bytes for 10 changes", size);
+    CHECK(delta_decode(from, (delta_bytes){delta, size}, made, BYTES) && memcmp(made, target, BYTES) == 0, "other bytes");
+    for (size_t cut = 0; cut < size; cut++)
+        CHECK(!delta_decode(from, (delta_bytes){delta, cut}, made, BYTES), "accepted without its end, %zu", cut);
+    CHECK(!delta_decode(from, (delta_bytes){delta, size}, made, BYTES - 1), "more than there is room for");
+    CHECK(!delta_decode(nothing, (delta_bytes){delta, size}, made, BYTES), "copied from nothing");
+    for (size_t i = 0; i < size; i++) {
+        delta[i] ^= 0x55;
+        (void)delta_decode(from, (delta_bytes){delta, size}, made, BYTES);
+        delta[i] ^= 0x55;
+    }
+    free(delta);
+    delta = delta_encode(nothing, to, &size);
+    CHECK(delta != NULL && delta_decode(nothing, (delta_bytes){delta, size}, made, BYTES) && memcmp(made, target, BYTES) == 0, "no base");
+    free(delta);
+}
+
 static void write_script(const char *path, const char *text) {
     FILE *file = fopen(path, "w");
     fputs(text, file);
@@ -219,6 +252,7 @@ int main(void) {
     test_options();
     test_no_compiler();
     test_catalogue();
+    test_delta();
     test_sass();
     bool compiler = nvrtc_open(&library, &err) == FA4_OK;
     if (compiler) {

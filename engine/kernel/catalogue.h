@@ -13,8 +13,9 @@
 typedef struct kernel_catalogue_entry {
     const char *name;
     const char *compiler;        /* version */
-    const unsigned char *packed; /* zlib: ptx, then cubin */
-    uint64_t packed_bytes, ptx_bytes, cubin_bytes;
+    const unsigned char *packed; /* zlib: ptx, then cubin, or (with a base) the delta to the base's */
+    uint64_t packed_bytes, ptx_bytes, cubin_bytes, raw_bytes; /* raw: what zlib yields */
+    int32_t base;                                             /* an entry before this one, or -1 */
 } kernel_catalogue_entry;
 
 /* Generated, or empty. */
