@@ -128,6 +128,55 @@ describe("the kernel behind a plan", function()
     end)
   end)
 
+  it("comes from the catalogue for every default plan of sm_100a", function()
+    if require("fa4.cache").get().catalogue == 0 then pending("this build has no catalogue: it was made without NVRTC") end
+    program.with_script([[
+      local fa4 = require "fa4"
+      local masks = {full = fa4.mask.full(), causal = fa4.mask.causal(), window = fa4.mask.window{left = 40, right = 3},
+        lua = function(i, j) return (i + j) % 3 > 0 end}
+      local found = 0
+      for _, counters in ipairs{true, false} do
+        for _, row_max in ipairs{"each_block", "first_block"} do
+          for name, mask in pairs(masks) do
+            local op = fa4.attention{device = "emu:sm_100a", mask = mask, row_max = row_max, counters = counters}
+            for _, dtype in ipairs{"f16", "bf16"} do
+              for _, dim in ipairs{64, 128, 40, 96} do
+                for _, heads in ipairs{2, 8} do
+                  local q = fa4.zeros({1, 130, heads, dim}, {dtype = dtype})
+                  local k = fa4.zeros({1, 150, 2, dim}, {dtype = dtype})
+                  local text, message = op:plan(q, k, k):kernel "ptx"
+                  if not text then print(counters, row_max, name, dtype, dim, heads, message) end
+                  found = found + (text and 1 or 0)
+                end
+              end
+            end
+          end
+        end
+      end
+      print(found)
+    ]], function(path)
+      local got = fa4("FA4_NVRTC=/nonexistent FA4_CACHE=0", program.quote(path))
+      assert.equal(0, got.code, got.err)
+      assert.equal("256\n", got.out)
+    end)
+  end)
+
+  it("is the same text from the catalogue and from a compiler", function()
+    local info = require("fa4.cache").get()
+    if info.catalogue == 0 or not info.compiler then pending("it needs a catalogue and a compiler") end
+    program.with_script([[
+      local fa4 = require "fa4"
+      local q = fa4.zeros({1, 256, 2, 128}, {dtype = "f16"})
+      io.write((fa4.attention{device = "emu:sm_100a", counters = false}:plan(q, q, q):kernel "ptx"))
+    ]], function(path)
+      local packed = fa4("FA4_NVRTC=/nonexistent FA4_CACHE=0", program.quote(path))
+      local compiled = program.shell("FA4_CACHE=0 " .. program.quote(program.build .. "/tests/kernel_static_test") .. " ptx")
+      assert.equal(0, compiled.code, compiled.err)
+      assert.is_true(#packed.out > 100000)
+      assert.is_true(packed.out == compiled.out, "other text")
+    end)
+  end)
+
   it("is shown for the operator's latest plan", function()
     local op = fa4_module.attention{device = "cpu"}
     local ok, message = pcall(op.source, op, "cuda")

@@ -1,6 +1,6 @@
 /* What can be known of the kernels without running them: registers, stack, the instruction forms of their PTX, and (where nvdisasm is
  * found) machine instructions per score of the softmax loop. `kernel_static_test all` compiles every variant of the catalogue, `hopper` those of
- * sm_90a, without an argument a few; both print the table of kernels/NOTES.md where nvdisasm is found. */
+ * sm_90a, without an argument a few; they print the table of kernels/NOTES.md where nvdisasm is found; `ptx` writes one kernel. */
 #include "check.h"
 
 #include "kernel/launch.h"
@@ -311,7 +311,24 @@ static FwdVariant variant_of(int dtype, int dim, int mask_class, int packed, int
                         .registers_other = 48};
 }
 
+/* Writes the PTX of the first variant: another build of it is compared with that. */
+static int write_ptx(void) {
+    FwdVariant v = variant_of(FWD_F16, 128, FWD_FULL, 0, FWD_EACH_BLOCK);
+    kernel_images *images = NULL;
+    kernel_image image;
+    fa4_error err;
+    if (kernel_images_open(NULL, &images, &err) != FA4_OK || kernel_image_get(images, &v, 1, &image, &err) != FA4_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    fputs(image.ptx, stdout);
+    kernel_image_free(&image);
+    kernel_images_close(images);
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "ptx") == 0) return write_ptx();
     bool all = argc > 1 && strcmp(argv[1], "all") == 0, hopper = argc > 1 && strcmp(argv[1], "hopper") == 0;
     kernel_images *images = NULL;
     const nvrtc *compiler = NULL;
