@@ -19,7 +19,11 @@
 extern "C" __global__ void __launch_bounds__(THREADS, 1) fa4_fwd(const __grid_constant__ FwdParams params) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Smem smem{(u32)__cvta_generic_to_shared(memory)};
+    if (threadIdx.x == 96) { // a warp without a role
+        for (int i = 0; i < 3; i++) ptx::prefetch_tensormap(&params.map[i]);
+    }
     if (threadIdx.x == 0) init_barriers(smem);
+    if (IS_SPLIT) ptx::griddepcontrol_launch_dependents(); // fa4_combine waits for the end of this kernel itself
     __syncthreads();
     // The shuffle tells the compiler that the warp's number is uniform.
     u32 warp = __shfl_sync(~0u, threadIdx.x >> 5, 0);
@@ -33,7 +37,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) fa4_fwd(const __grid_co
     }
 }
 
-// Joins the parts of split keys: grid = rows of O (batch x positions x query heads), after fa4_fwd on the same stream.
+// Joins the parts of split keys: grid = rows of O (batch x positions x query heads), after fa4_fwd on the same stream; may be launched to
+// start before that has ended.
 #if FA4_KV_SPLIT
 extern "C" __global__ void __launch_bounds__(FWD_COMBINE_THREADS) fa4_combine(const __grid_constant__ FwdParams params) {
     __shared__ float2 rows[FWD_SPLITS_MAX];

@@ -70,6 +70,17 @@ DEVICE void prefetch_tensormap(const void *map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+// ---- launches that overlap: both do nothing unless the second kernel was launched to start early ----
+
+// The next kernel on the stream may be started once every CTA has said so or ended. Says nothing of memory.
+DEVICE void griddepcontrol_launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+// Until the kernels before have ended and their writes can be read.
+DEVICE void griddepcontrol_wait() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 // ---- warps and registers ----
 
 template <int N> DEVICE void setmaxnreg_dec() {

@@ -53,27 +53,39 @@ DEVICE float largest_reference(const float2 *rows, int splits, u32 lane) {
     return largest;
 }
 
+// Parts whose O is on its way at once: enough for one L2 latency to serve a usual decode.
+constexpr int PARTS_AT_ONCE = 16;
+
+DEVICE void load_parts(float (&x)[PARTS_AT_ONCE], const float *o, int first, int splits, bool column) {
+#pragma unroll
+    for (int i = 0; i < PARTS_AT_ONCE; i++) x[i] = column && first + i < splits ? o[(long long)(first + i) * DIM] : 0.0f;
+}
+
 DEVICE void combine_row(const FwdParams &params, float2 *rows) {
     int splits = params.kv_splits, head = blockIdx.x % params.heads_q, at = blockIdx.x / params.heads_q;
     int position = at % params.seqlen_q, batch = at / params.seqlen_q;
-    bool packed = params.group_log2 > 0;
+    bool packed = params.group_log2 > 0, column = threadIdx.x < params.dim;
     int in_group = packed ? head & (params.group - 1) : 0;
     FwdTask task = {batch, packed ? head >> params.group_log2 : head, position / params.positions, 1, 0, {0, 0}, 0};
     int row = (position % params.positions << params.group_log2) + in_group;
     long long place = partial_place(params, task) + (long long)row * splits;
     const float *o = params.partial_o + place * DIM + threadIdx.x;
+    float x[PARTS_AT_ONCE], sum = 0.0f, joined = 0.0f;
+    ptx::griddepcontrol_wait();
+    load_parts(x, o, 0, splits, column);
     for (int s = threadIdx.x; s < splits; s += FWD_COMBINE_THREADS) rows[s] = reinterpret_cast<const float2 *>(params.partial_rows)[place + s];
     __syncthreads();
     float largest = largest_reference(rows, splits, threadIdx.x & 31), shift = largest == MINUS_INFINITY ? 0.0f : largest;
-    float sum = 0.0f, joined = 0.0f;
-    bool column = threadIdx.x < params.dim;
-#pragma unroll 8
-    for (int s = 0; s < splits; s++) {
-        float2 part = rows[s];
-        float x = column && part.x != MINUS_INFINITY ? o[(long long)s * DIM] : 0.0f;
-        float weight = ptx::ex2(part.x - shift);
-        sum = fmaf(part.y, weight, sum);
-        joined = fmaf(x, weight, joined);
+    for (int first = 0; first < splits; first += PARTS_AT_ONCE) {
+        if (first > 0) load_parts(x, o, first, splits, column);
+#pragma unroll
+        for (int i = 0; i < PARTS_AT_ONCE; i++) {
+            if (first + i >= splits) break;
+            float2 part = rows[first + i];
+            float weight = ptx::ex2(part.x - shift);
+            sum = fmaf(part.y, weight, sum);
+            joined = fmaf(part.x == MINUS_INFINITY ? 0.0f : x[i], weight, joined); // an empty part's O was never written
+        }
     }
     constexpr float LN_2 = 0.69314718056f;
     float lse = largest == MINUS_INFINITY ? MINUS_INFINITY : (largest + ptx::lg2(sum)) * LN_2;

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum { CUDA_MODULES_MAX = 16, CUDA_LAUNCHES_MAX = 16, CUDA_FREE_BLOCKS_MAX = 64, CUDA_FREE_BYTES_MAX = 1 << 28, CUDA_STAGING_BYTES = 4 << 20 };
+enum { CUDA_MODULES_MAX = 16, CUDA_LAUNCHES_MAX = 16, CUDA_FREE_BLOCKS_MAX = 4096, CUDA_FREE_BYTES_MAX = 1 << 28, CUDA_STAGING_BYTES = 4 << 20 };
 
 /* A kernel on the device. */
 typedef struct cuda_kernel {

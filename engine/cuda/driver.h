@@ -27,14 +27,25 @@ enum {
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
-    CU_STREAM_NON_BLOCKING = 1
+    CU_STREAM_NON_BLOCKING = 1,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
 };
 
-/* The driver's CUlaunchConfig; no attributes are used. */
+/* The driver's CUlaunchAttribute: of its values one is used. */
+typedef struct CUlaunchAttribute {
+    int id;
+    int padding;
+    union {
+        int programmatic_stream_serialization;
+        char bytes[64];
+    } value;
+} CUlaunchAttribute;
+
+/* The driver's CUlaunchConfig. */
 typedef struct CUlaunchConfig {
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
     CUstream hStream;
-    void *attrs;
+    CUlaunchAttribute *attrs;
     unsigned numAttrs;
 } CUlaunchConfig;
 

@@ -111,6 +111,9 @@ static fa4_status queue_kernels(backend *b, cuda_launch *kept, CUstream stream, 
     void *arguments[] = {&kept->params};
     CUDA_TRY(&b->driver, cuLaunchKernelEx, "launching a kernel", err, &config, kept->function, arguments, NULL);
     if (l->combine_grid == 0) return FA4_OK;
+    /* It starts while the parts are still being computed, and waits for them on the device: no gap between the two. */
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.programmatic_stream_serialization = 1};
+    config.attrs = &early, config.numAttrs = 1;
     config.gridDimX = l->combine_grid, config.blockDimX = FWD_COMBINE_THREADS, config.sharedMemBytes = 0;
     CUDA_TRY(&b->driver, cuLaunchKernelEx, "launching a combine", err, &config, kept->combine, arguments, NULL);
     return FA4_OK;
