@@ -62,6 +62,9 @@ local mutants = {
   {"a pair's halves of B exchanged", "engine/emu/pair.c", "q, half, b + (size_t)h * (size_t)half * EMU_MMA_K", "q, half, b + (size_t)(1 - h) * (size_t)half * EMU_MMA_K", {"emu_cluster_test"}},
   {"a multicast signals one CTA", "engine/emu/cluster.c", ": with.to;\n        if (with.signal == NULL)", ": with.signal;\n        if (with.signal == NULL)", {"emu_cluster_test"}},
   {"a shared address without its rank", "engine/emu/cluster.c", "constants[code->windows[i]].lane[lane] |= c->window;", "constants[code->windows[i]].lane[lane] |= 0;", {"emu_cluster_test"}},
+  {"the store warp's end mark does not wait for its turn", "kernels/sm90_consumer.cuh", "wait(smem.o_store_empty(0), o_ring.parity() ^ 1); // else", "// else", {"emu_sm90_test"}},
+  {"parts are joined without their scales", "kernels/sm90_split.cuh", "sum = fmaf(part.y, weight, sum);", "sum += part.y;", {"emu_sm90_test"}},
+  {"a part begins one block late", "engine/kernel/launch_walk.c", "down ? steps - to : from", "down ? steps - to + 1 : from", {"emu_sm90_test"}},
   {"f16 subnormals begin too low", "engine/core/half.h", "u < 0x38800000u", "u < 0x38000000u", {"tensor_test"}},
 }
 
