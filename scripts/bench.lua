@@ -44,18 +44,25 @@ local function words(text)
   return list
 end
 
+-- The settings, or nil and what is wrong with an option.
 local function read_settings(options)
+  local wrong
   local gpu = (options.device or "cpu"):find("^cuda") ~= nil
   local settings = {device = options.device or "cpu", gpu = gpu, dtypes = words(options.dtype or (gpu and "f16,bf16" or "f32,f16,bf16"))}
   local function numbers(name, default)
     local list = options_of.numbers(options[name] or default)
-    if not list or #list == 0 then error(("--%s: expected numbers, got %s"):format(name, options[name]), 0) end
-    return list
+    if not list then wrong = ("--%s: expected whole numbers from 1 on, got %s"):format(name, options[name]) end
+    return list or {1}
   end
   settings.dims, settings.lengths = numbers("dim", "64,128"), numbers("length", gpu and "1024,4096,16384" or "1024")
   settings.heads = numbers("heads", gpu and "32,8" or "8,8")
   settings.batch, settings.threads = numbers("batch", "1")[1], numbers("threads", "1")[1]
   settings.rounds = numbers("rounds", options.quick and "3" or "9")[1]
+  if settings.threads > 1024 then wrong = ("--threads: expected 1..1024, got %d"):format(settings.threads) end
+  for _, dtype in ipairs(settings.dtypes) do
+    if not ("f32 f16 bf16"):find(dtype, 1, true) then wrong = ("--dtype: expected f32, f16 or bf16, got %s"):format(dtype) end
+  end
+  if wrong then return nil, wrong end
   return settings
 end
 
@@ -197,7 +204,12 @@ local function main()
     io.stdout:write(usage)
     return 0
   end
-  local s = read_settings(options)
+  local s, wrong = read_settings(options)
+  if not s then
+    io.stderr:write("bench: ", wrong, "\n", usage)
+    return 2
+  end
+  if not s.gpu and s.threads > fa4.info().cpu.threads then fa4.open{threads = s.threads} end
   if s.device:find("^emu") then return bench_emu(s) end
   if options.peers then return bench_peers(s, options) end
   local cases = make_cases(s)

@@ -142,6 +142,12 @@ describe("the benchmark", function()
   it("measures against the peak of the same run and writes rows with stable keys", function()
     local path = os.tmpname()
     assert.is_truthy(run("bench.lua", {"--help"}).out:find("--rounds", 1, true))
+    for _, arguments in ipairs{{"--rounds", "0"}, {"--threads", "two"}, {"--dim", "64,,128"}, {"--dtype", "f8"}, {"--threads", "5000"},
+      {"--quick=1"}, {"--json"}} do
+      local refused = run("bench.lua", arguments)
+      assert.equal(2, refused.code, refused.err)
+      assert.is_truthy(refused.err:find("^bench: %-%-") and refused.err:find("usage:", 1, true), refused.err)
+    end
     local result = run("bench.lua", {"--rounds", "1", "--dtype", "f32,f16", "--dim", "64", "--length", "256", "--heads", "2,1",
       "--json", path})
     assert.equal(0, result.code, result.err)
