@@ -59,7 +59,11 @@ c_tests() {
     [ "$name" != emu_peer_test ] || [ -n "${FA4_PEER_PTX:-}" ] || continue
     arguments=()
     # Sanitized code is many times slower: fewer of the same problems.
-    [ "$name" != generated_test ] || [ "$build" = build ] || arguments=(60)
+    case "$build/$name" in
+      build/*) ;;
+      */generated_test) arguments=(60) ;;
+      */cpu_test) arguments=(20) ;;
+    esac
     suite "$build $name" 1800 "$build/tests/$name" "${arguments[@]}"
   done
 }

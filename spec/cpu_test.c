@@ -639,14 +639,15 @@ static void test_real_counts(void) {
     attention_destroy(&a);
 }
 
-int main(void) {
+/* An argument is the number of generated problems. */
+int main(int argc, char **argv) {
     static char paths[64];
     char *rest = NULL;
     cpu_usable_paths(paths, sizeof paths);
     for (char *path = strtok_r(paths, " ", &rest); path != NULL; path = strtok_r(NULL, " ", &rest))
         open_bench(&benches[bench_count++], path, 2);
     test_shapes();
-    test_generated(120);
+    test_generated(argc > 1 ? atoi(argv[1]) : 120);
     test_strides();
     test_bits();
     test_late_first_key();
