@@ -120,6 +120,21 @@ describe("the exercises", function()
   end)
 end)
 
+describe("the reference page", function()
+  it("has every field of the schema and every public function", function()
+    local out = run("reference.lua").out
+    local fa4 = require "fa4"
+    for _, field in ipairs(fa4.config.fields) do
+      assert.is_truthy(out:find(("\n### %s\n\n```\nconfig field %s: "):format(field.name, field.name), 1, true), field.name)
+    end
+    for name in pairs(getmetatable(fa4).methods) do
+      assert.is_truthy(out:find("\n### fa4." .. name .. "\n", 1, true), name .. " has no documentation")
+    end
+    assert.is_truthy(out:find("\n### tensor:permute\n", 1, true))
+    assert.equal(2, run("reference.lua", {"x"}).code)
+  end)
+end)
+
 describe("the conformance test", function()
   it("prints a line a case with its error, and a total", function()
     local result = run("validate.lua", {"--suite", "dtypes", "--suite", "numbers"})

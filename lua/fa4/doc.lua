@@ -143,4 +143,16 @@ function doc.lookup(name)
   return field
 end
 
+--- The names of all documented functions and methods that are not for the library's own modules alone, for the reference page.
+-- @treturn {string,...} such as "mask.window", "tensor:permute", sorted
+function doc.members()
+  local list = {}
+  for key, entry in pairs(load_index()) do
+    local ours = table.concat(entry.comment, " "):find("the library's own modules", 1, true)
+    if entry.parameters and not ours then list[#list + 1] = key end
+  end
+  table.sort(list)
+  return list
+end
+
 return doc
