@@ -31,6 +31,11 @@ struct Consumer {
     DEVICE void release(u32 barrier) {
         if (lane == 0) ptx::mbarrier_arrive(barrier);
     }
+    // All lanes read the step that lies beside K with ordinary loads, which one lane's arrival does not order.
+    DEVICE void release_k(u32 slot) {
+        if (HAS_STEP_LIST) __syncwarp();
+        release(smem.k_load_empty(slot));
+    }
 
     // ---- tiles ----
 
@@ -219,7 +224,7 @@ struct Consumer {
         weigh_and_pack<MASKED>(sum);
         if (MAX_FREE) moved = fix_up<MASKED>(record, step, k_slot, sum, alpha);
         if (MAX_FREE && COUNTS) count_spared(s, decisions);
-        if (MAX_FREE || HAS_STEP_LIST) release(smem.k_load_empty(k_slot)); // a redo reads K again; a mask reads the step
+        if (MAX_FREE || HAS_STEP_LIST) release_k(k_slot); // a redo reads K again; a mask reads the step
         rows.sum[0] += sum[0];
         rows.sum[1] += sum[1];
         if (moved) {
@@ -372,7 +377,7 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
     c.k_ring.advance();
     c.release_q();
     c.first_references(record, k_slot);
-    c.release(smem.k_load_empty(k_slot));
+    c.release_k(k_slot);
     {
         float shift[2] = {subtrahend(c.rows.reference[0], c.numbers), subtrahend(c.rows.reference[1], c.numbers)};
         sum[0] = sum[1] = 0.0f;
@@ -398,7 +403,7 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
         c.issue_both(accumulate);
         c.release_q();
         c.first_references(next_record, k_slot);
-        c.release(smem.k_load_empty(k_slot));
+        c.release_k(k_slot);
         c.weigh_and_pack<true>(sum);
         c.rows.sum[0] = sum[0], c.rows.sum[1] = sum[1];
         c.count_first_block(next_record);
