@@ -252,7 +252,52 @@ static void check_events(void) {
     emu_module_destroy(m);
 }
 
+/* Calls: two of one function in another, each with local memory of its own; a guard on the call; lanes that return early; a pointer to a parameter. */
+static const char CALLS[] =
+    ".version 9.0\n.target sm_100a\n.address_size 64\n"
+    ".func (.param .b32 r) later(.param .b32 a);\n"
+    ".func (.param .b32 r) once(.param .b32 a, .param .align 8 .b8 pair[8])\n{\n.local .b32 keep[4];\n.reg .pred p;\n.reg .b32 x, y, z;\n.reg .b64 q;\n"
+    "ld.param.b32 x, [a]; st.local.b32 [keep+8], x; mov.b64 q, pair; ld.param.b32 y, [q+4]; ld.local.b32 z, [keep+8]; st.param.b32 [r], z;\n"
+    "setp.lt.u32 p, x, 8; @p ret; add.u32 z, z, y; st.param.b32 [r], z;\nret;\n}\n"
+    ".func (.param .b32 r) later(.param .b32 a)\n{\n.local .b32 keep[2];\n.reg .b32 x, y, z;\n.param .b32 out1; .param .b32 in1; .param .align 8 .b8 in2[8]; .param .b32 out2;\n"
+    "ld.param.b32 x, [a]; st.local.b32 [keep], x; mov.b32 y, 100; st.param.b32 [in1], x; st.param.b32 [in2+4], y; call (out1), once, (in1, in2); ld.param.b32 y, [out1];\n"
+    "st.param.b32 [in1], y; call (out2), once, (in1, in2); ld.param.b32 z, [out2]; ld.local.b32 x, [keep]; mad.lo.u32 z, x, 1000, z; st.param.b32 [r], z;\nret;\n}\n"
+    ".visible .entry k(.param .u64 out)\n{\n.reg .pred p;\n.reg .b32 t, z;\n.reg .b64 o, a;\n.param .b32 in; .param .b32 res;\n"
+    "mov.u32 t, %tid.x; ld.param.u64 o, [out]; mul.wide.u32 a, t, 4; add.s64 o, o, a; st.param.b32 [in], t; st.param.b32 [res], t; setp.ne.u32 p, t, 20;\n"
+    "@p call (res), later, (in); ld.param.b32 z, [res]; st.global.b32 [o], z;\nret;\n}\n";
+static uint32_t called(uint32_t i) {
+    uint32_t once = i < 8 ? i : i + 100, twice = once < 8 ? once : once + 100;
+    return i == 20 ? 20 : 1000 * i + twice;
+}
+
+static void check_calls(void) {
+    static emu_report report;
+    fa4_error err = {0};
+    emu_module *m = NULL;
+    CHECK(emu_module_load(CALLS, strlen(CALLS), NULL, &m, &err) == FA4_OK, "%s", err.text);
+    uint64_t params = (uint64_t)(uintptr_t)out;
+    emu_region region = {out, sizeof out, "out", 0};
+    for (int schedule = 0; m != NULL && schedule < 3; schedule++) {
+        emu_launch launch = {.grid = {1, 1, 1}, .block = {64, 1, 1}, .params = &params, .param_bytes = 8, .regions = &region, .region_count = 1, .schedule = schedule};
+        memset(out, 0xee, sizeof out);
+        CHECK(emu_run(m, &launch, &report, &err) == FA4_OK && report.finding_count == 0, "%s", err.text);
+        for (uint32_t i = 0; i < 64; i++) CHECK(out[i] == called(i), "calls: out[%u] is %u, expected %u", i, out[i], called(i));
+    }
+    const ptx_function *f = m ? &emu_module_program(m)->functions[emu_module_program(m)->function_count - 1] : NULL;
+    CHECK(f != NULL && emu_module_function(m, f)->instr_count > f->instr_count + 20, "calls are put in place");
+    emu_module_destroy(m);
+    static const char *const refused[] = {
+        ".func f() { call f; ret; }\n.visible .entry k() { call f; ret; }\n", ".extern .func g();\n.visible .entry k() { call g; ret; }\n",
+        ".func f() { call f; call f; ret; }\n.visible .entry k() { call f; ret; }\n"};
+    for (size_t i = 0; i < 3; i++) {
+        char text[512];
+        snprintf(text, sizeof text, ".version 9.0\n.target sm_100a\n.address_size 64\n%s", refused[i]);
+        CHECK(emu_module_load(text, strlen(text), NULL, &m, &err) == FA4_UNSUPPORTED && strstr(err.text, "a call"), "%s", err.text);
+    }
+}
+
 int main(void) {
+    check_calls();
     for (size_t i = 0; i < sizeof SAMPLES / sizeof *SAMPLES; i++) check_sample(&SAMPLES[i], NULL);
     check_copies();
     check_clipped_store();

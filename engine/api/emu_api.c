@@ -73,7 +73,7 @@ fa4_status fa4_emu_entry_get(const fa4_emu_module *m, int32_t entry, fa4_emu_ent
     const ptx_function *f;
     FA4_TRY(find_entry(m, entry, &f, err));
     const int32_t *most = f->reqntid[0] > 0 ? f->reqntid : f->maxntid;
-    *result = (fa4_emu_entry){.name = f->name, .params = (int32_t)f->param_count, .instructions = (int32_t)f->instr_count, .param_bytes = f->param_bytes,
+    *result = (fa4_emu_entry){.name = f->name, .params = (int32_t)f->param_count, .instructions = (int32_t)emu_module_function(m->module, f)->instr_count, .param_bytes = f->param_bytes,
                               .shared_bytes = f->shared_bytes,
                               .threads_max = most[0] * (most[1] > 0 ? most[1] : 1) * (most[2] > 0 ? most[2] : 1)};
     return FA4_OK;
@@ -110,7 +110,7 @@ fa4_status fa4_emu_disassemble(const fa4_emu_module *m, int32_t entry, char **te
     *text = NULL;
     if (entry < 0) return ptx_print(emu_module_program(m->module), text, &length, err);
     FA4_TRY(find_entry(m, entry, &f, err));
-    return print_entry(m, f, text, err);
+    return print_entry(m, emu_module_function(m->module, f), text, err);
 }
 
 /* ---- tensor maps ---- */

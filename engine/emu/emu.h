@@ -18,6 +18,8 @@ typedef struct emu_module emu_module;
 fa4_status emu_module_load(const char *text, size_t length, const char *cpu, emu_module **module, fa4_error *err);
 void emu_module_destroy(emu_module *module); /* NULL is allowed */
 const ptx_program *emu_module_program(const emu_module *module);
+/* An entry of that program as it is executed, calls put in place: instruction numbers count in it. */
+const ptx_function *emu_module_function(const emu_module *module, const ptx_function *entry);
 
 /* ---- findings ---- */
 

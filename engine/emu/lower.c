@@ -427,15 +427,15 @@ static void place_specials(lowering *l) {
 fa4_status emu_lower(emu_module *module, const ptx_function *function, emu_code *code, fa4_error *err) {
     lowering *l = calloc(1, sizeof *l);
     if (l == NULL) return error_set(err, FA4_NO_MEMORY, "out of memory");
-    *l = (lowering){.module = module, .function = function, .code = code};
+    *l = (lowering){.module = module, .code = code};
     fa4_status status = FA4_OK;
-    code->function = function;
+    l->function = function = code->function = emu_inline(l, function);
     code->op_count = function->instr_count + 1;
     code->ops = aligned_alloc(64, code->op_count * sizeof *code->ops);
     code->predicate_count = function->reg_count[PTX_CLASS_PRED] + 3;
     for (uint32_t i = 0; i < function->instr_count; i++) code->cluster |= function->instrs[i].form->cluster != 0;
     emu_flow flow;
-    if (!emu_flow_create(&flow, function) || code->ops == NULL || !place_registers(l, &flow)) {
+    if (!emu_flow_create(&flow, function) || l->no_memory || code->ops == NULL || !place_registers(l, &flow)) {
         status = error_set(err, FA4_NO_MEMORY, "out of memory");
     } else {
         place_specials(l);

@@ -31,6 +31,7 @@ emu_more *emu_lower_more(lowering *l, emu_op *op);
 bool emu_lower_memory(lowering *l, const ptx_instr *instr, emu_op *op, bool *mine);
 bool emu_lower_unit(lowering *l, const ptx_instr *instr, emu_op *op, bool *mine);
 bool emu_lower_cluster(lowering *l, const ptx_instr *instr, emu_op *op, bool *mine);
+const ptx_function *emu_inline(lowering *l, const ptx_function *entry); /* inline.c: the entry without calls */
 bool emu_lower_mma(lowering *l, const ptx_instr *instr, emu_op *op);
 void emu_lower_visit(lowering *l, emu_op *op); /* lets an access follow its address into other CTAs */
 

@@ -194,7 +194,7 @@ static bool lower_control(lowering *l, const ptx_instr *instr, emu_op *op, bool 
     case PTX_OP_RET: case PTX_OP_EXIT: op->run = emu_do_exit; return true;
     case PTX_OP_TRAP: op->run = emu_do_trap; return true;
     case PTX_OP_BRKPT: op->run = emu_do_nothing; return true;
-    case PTX_OP_CALL: l->reason = "calls of functions (compile with everything inlined)"; return false;
+    case PTX_OP_CALL: l->reason = "a call through a pointer, of itself, or of a function without a body here"; return false;
     default: *mine = false; return false;
     }
 }

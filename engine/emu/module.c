@@ -7,6 +7,10 @@ const ptx_program *emu_module_program(const emu_module *module) {
     return module->program;
 }
 
+const ptx_function *emu_module_function(const emu_module *module, const ptx_function *entry) {
+    return module->codes[entry - module->program->functions].function;
+}
+
 static fa4_status choose_kits(emu_module *m, const char *cpu, fa4_error *err) {
     bool avx2 = false, avx512 = false;
 #if defined(__x86_64__)

@@ -51,7 +51,7 @@ return function(kit)
     asm volatile("{ .reg .b32 n; and.b32 n, %1, 3; mov.b32 %0, 0;\n places: .branchtargets at0, at1, at2, at3;\n brx.idx n, places;\n"
                  "at0: add.u32 %0, %1, 1; bra ready;\n at1: mul.lo.u32 %0, %1, 3; bra ready;\n at2: xor.b32 %0, %1, 0xff; bra ready;\n at3: not.b32 %0, %1;\n ready: }" : "=r"(d) : "r"(a));
     ((u32 *)out)[I] = d;]])
-  kit.own("call", { ["in"] = "b32", grid = 32, refused = 1 }, { "call, ret" }, [[
+  kit.own("call", { ["in"] = "b32", grid = 32 }, { "call, ret" }, [[
     ((u32 *)out)[I] = mix(((const u32 *)in)[I], TID);]], "static __device__ __noinline__ u32 mix(u32 a, u32 b) { return (a ^ 0x9e3779b9u) * 2654435761u + b; }")
   kit.own("exit", { ["in"] = "b32", grid = 32 }, { "exit of some lanes; trap, brkpt, pmevent where none goes" }, [[
     u32 a = ((const u32 *)in)[I];
