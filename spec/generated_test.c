@@ -199,7 +199,7 @@ int main(int argc, char **argv) {
         fa4_error err;
         fa4_status status = fa4_context_open(&(fa4_context_options){.cpu = paths[i]}, &contexts[count], &err);
         if (status == FA4_OK) count++;
-        else printf("skipped: %s\n", err.text);
+        else CHECK_SKIP("%s", err.text);
     }
     long problems = argc > 1 ? atol(argv[1]) : 500;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;

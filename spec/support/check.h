@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static int check_passed, check_failed;
+static int check_passed, check_failed, check_skipped;
 
 #define CHECK(condition, ...)                                                                      \
     do {                                                                                           \
@@ -18,8 +18,13 @@ static int check_passed, check_failed;
         }                                                                                          \
     } while (0)
 
+/* What this machine lacks, by name: an instruction set, a GPU. */
+#define CHECK_SKIP(...) (check_skipped++, printf("skipped: "), printf(__VA_ARGS__), (void)putchar('\n'))
+
 static int check_report(void) {
-    printf("%d passed, %d failed\n", check_passed, check_failed);
+    printf("%d passed, %d failed", check_passed, check_failed);
+    if (check_skipped > 0) printf(", %d skipped", check_skipped);
+    putchar('\n');
     return check_failed == 0 && check_passed > 0 ? 0 : 1;
 }
 
