@@ -277,3 +277,20 @@ describe("files", function()
     assert.raises_text(function() fa4.save("/no/such/folder/x.npy", fa4.zeros{1}) end, "/no/such/folder")
   end)
 end)
+
+describe("a shape that a script wrote into", function()
+  it("leads nobody beyond the memory", function()
+    local function changed(field, value)
+      local t = fa4.zeros{4, 4}
+      t[field][1] = value
+      return t
+    end
+    for _, use in ipairs{
+      function() return changed("shape", 1e9):narrow(0, 5e8, 10) end, function() return changed("shape", 1e6):reshape{4e6} end,
+      function() return changed("strides", 1e8):permute(1, 0) end, function() return changed("shape", 1e9):get(9e8, 0) end,
+      function() return changed("shape", 1e6):clone() end,
+    } do
+      assert.is_false((pcall(use)))
+    end
+  end)
+end)

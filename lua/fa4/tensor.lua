@@ -139,10 +139,27 @@ local function wrap(storage, data, dtype, shape, strides, device)
   return setmetatable({storage = storage, view = view, dtype = dtype, shape = shape, strides = strides, device = device}, meta)
 end
 
+-- A script may have written into t.shape or t.strides, which are plain lists: a view made of them stays within the memory.
+local function check_reach(t, data, shape, strides)
+  local low, high = 0, 0
+  for axis = 1, #shape do
+    if shape[axis] == 0 then return end
+    local reach = (shape[axis] - 1) * strides[axis]
+    low, high = low + math.min(reach, 0), high + math.max(reach, 0)
+  end
+  local size, first = BYTES[t.dtype], tonumber(data - native.cast("char *", C.fa4_storage_data(t.storage)))
+  if first + low * size < 0 or first + (high + 1) * size > tonumber(C.fa4_storage_bytes(t.storage)) then
+    raise("the tensor's shape or strides were changed: they reach beyond its memory")
+  end
+end
+
 -- Element `offset` of a tensor's own first element, with another shape.
 local function view_of(t, offset, shape, strides)
   local data = native.cast("char *", t.view.data)
-  if data ~= nil then data = data + offset * BYTES[t.dtype] end
+  if data ~= nil then
+    data = data + offset * BYTES[t.dtype]
+    check_reach(t, data, shape, strides)
+  end
   return wrap(t.storage, data, t.dtype, shape, strides, t.device)
 end
 
