@@ -1,6 +1,11 @@
 /* The sm_100a kernel on the emulator, against the reference and the CPU. A list of problems in which every pair of values of two factors
- * occurs; special numbers in every key column; the same bits for every schedule of the machine. `emu_sm100_test all` runs the grid of
- * lengths and many more seeds too, `lengths` the grid alone; a failure prints the problem's number and factors. */
+ * occurs; special numbers in every key column; the same bits for every schedule of the machine; long and exact problems (emu_lists.h).
+ *   emu_sm100_test            what the suite runs
+ *   emu_sm100_test list       the covering list, and the pairs that no problem can have
+ *   emu_sm100_test all        the whole covering list, every key column, 100 seeds x 20 problems, 800 lengths, 160 long and 200 exact problems
+ *   emu_sm100_test share K N  part K of N of that sweep
+ *   emu_sm100_test lengths    the grid of lengths alone
+ * A failure prints the problem's number and factors. */
 #include "fa4.h"
 
 #include "check.h"
@@ -14,6 +19,7 @@
 
 #ifndef EMU_DEVICE
 #define EMU_DEVICE "emu:sm_100a"
+#define EMU_LISTS
 #endif
 #ifndef EMU_PROBLEMS
 #define EMU_PROBLEMS 80, 5, 6 /* of the covering list; of schedules, and seeds of each */
@@ -26,6 +32,7 @@ typedef struct problem {
     fa4_request request;
     fa4_tensors t;
     int32_t *mask_data;
+    int32_t list_workers; /* > 0: the scheduler `list`, tasks dealt to so many workers from the last on */
 } problem;
 
 static uint64_t next_random(uint64_t *state) {
@@ -80,11 +87,27 @@ static void free_problem(problem *x) {
     free(x->t.q.data), free(x->t.k.data), free(x->t.v.data), free(x->t.o.data), free(x->t.lse.data), free(x->mask_data);
 }
 
+/* Deals the plan's tasks to workers, the last task first. */
+static fa4_status deal(fa4_plan **plan, int32_t workers, fa4_error *err) {
+    int64_t count = fa4_plan_get(*plan)->task_count;
+    int64_t *order = malloc((size_t)count * sizeof *order + 1);
+    int32_t *worker = malloc((size_t)count * sizeof *worker + 1);
+    for (int64_t i = 0; i < count; i++) order[i] = count - 1 - i, worker[i] = (int32_t)(i % workers);
+    fa4_plan *dealt = NULL;
+    fa4_status status = fa4_plan_reorder(*plan, order, worker, &dealt, err);
+    free(order), free(worker);
+    if (status != FA4_OK) return status;
+    fa4_plan_destroy(*plan);
+    *plan = dealt;
+    return FA4_OK;
+}
+
 static fa4_status run(fa4_context *context, const problem *x, const char *device, fa4_report *report, fa4_error *err) {
     fa4_request r = x->request;
     r.device = device;
     fa4_plan *plan = NULL;
     fa4_status status = fa4_plan_create(context, &r, &plan, err);
+    if (status == FA4_OK && x->list_workers > 0) status = deal(&plan, x->list_workers, err);
     if (status == FA4_OK) status = fa4_run(context, plan, &x->t, report, NULL, err);
     fa4_plan_destroy(plan);
     return status;
@@ -154,7 +177,7 @@ static void set_mask(problem *x, int32_t mask, uint64_t seed) {
 
 /* ---- the covering list ---- */
 
-enum { LENGTH_Q, LENGTH_KV, GROUP, DIM, DTYPE, MASK, ROW_MAX, ORDER, THRESHOLD, PAIRS, FRAGMENT, SPLIT, WORKERS, TILES, SCALE, CAP, SPREAD, TURNS, FACTORS };
+enum { LENGTH_Q, LENGTH_KV, GROUP, DIM, DTYPE, MASK, ROW_MAX, ORDER, THRESHOLD, PAIRS, FRAGMENT, SPLIT, WORKERS, TILES, SCALE, CAP, SPREAD, TURNS, SPECIAL, FACTORS };
 enum { VALUES_MAX = 10 };
 static const struct {
     const char *name;
@@ -173,11 +196,12 @@ static const struct {
     [FRAGMENT] = {"fragment", 3, {0, 1, 3}},
     [SPLIT] = {"p_split", 4, {16, 64, 96, 112}},
     [WORKERS] = {"workers", 4, {0, 1, 2, 9}},
-    [TILES] = {"tile_order", 2, {FA4_ORDER_LINEAR, FA4_ORDER_LPT}},
+    [TILES] = {"tile_order", 3, {FA4_ORDER_LINEAR, FA4_ORDER_LPT, FA4_ORDER_LIST}},
     [SCALE] = {"scale", 4, {100, 0, -70, 300}},
     [CAP] = {"cap", 2, {0, 30}},
     [SPREAD] = {"spread", 2, {1, 4}},
     [TURNS] = {"turns", 2, {0, 1}},
+    [SPECIAL] = {"special", 3, {0, 1, 2}}, /* none; a NaN among the queries; an infinity among the keys */
 };
 
 typedef struct covered {
@@ -185,18 +209,33 @@ typedef struct covered {
     int32_t left;
 } covered;
 
+/* Pairs that no problem can have: a plan with max-free blocks refuses thresholds below 7 (a block's whole sum stands against it). */
+static bool impossible(int a, int32_t value_a, int b, int32_t value_b) {
+    return a == ROW_MAX && b == THRESHOLD && factors[a].values[value_a] == 1 && factors[b].values[value_b] < 7;
+}
+
 static int32_t gain(const covered *c, const int32_t *value) {
     int32_t n = 0;
     for (int a = 0; a < FACTORS; a++)
-        for (int b = a + 1; b < FACTORS; b++) n += !c->pair[a][value[a]][b][value[b]];
+        for (int b = a + 1; b < FACTORS; b++) {
+            if (impossible(a, value[a], b, value[b])) return -1;
+            n += !c->pair[a][value[a]][b][value[b]];
+        }
     return n;
 }
 
-/* The best of many random rows: greedy, and near enough to the shortest list. */
+/* The best of many random rows, all with one pair that is still missing: greedy, and near enough to the shortest list. */
 static void draw_row(covered *c, uint64_t *seed, int32_t *best) {
-    int32_t most = -1, row[FACTORS];
-    for (int tries = 0; tries < 400; tries++) {
+    int32_t most = -1, row[FACTORS], missing[4] = {-1, 0, 0, 0};
+    for (int a = 0; a < FACTORS; a++)
+        for (int b = a + 1; b < FACTORS; b++)
+            for (int32_t i = 0; i < factors[a].count; i++)
+                for (int32_t j = 0; j < factors[b].count; j++)
+                    if (missing[0] < 0 && !c->pair[a][i][b][j]) missing[0] = a, missing[1] = i, missing[2] = b, missing[3] = j;
+    for (int tries = 0; tries < 400 || most < 0; tries++) {
         for (int f = 0; f < FACTORS; f++) row[f] = (int32_t)(next_random(seed) % (uint64_t)factors[f].count);
+        row[missing[0]] = missing[1];
+        row[missing[2]] = missing[3];
         int32_t g = gain(c, row);
         if (g > most) {
             most = g;
@@ -210,14 +249,46 @@ static void draw_row(covered *c, uint64_t *seed, int32_t *best) {
         }
 }
 
-static void run_row(fa4_context *context, int number, const int32_t *row) {
+/* Numbers that are none: rows that see them are what the double reference says, in kind; the others are near it. */
+static void check_special(fa4_context *context, problem *x, const char *what) {
+    const fa4_problem *p = &x->request.problem;
+    int64_t rows = p->batch * p->seqlen_q * p->heads_q, heads = p->heads_q, dim = p->dim;
+    fa4_error err;
+    fa4_report report;
+    fa4_status status = run(context, x, DEVICE, &report, &err);
+    fa4_tensors want = x->t;
+    want.o = (fa4_tensor){.data = calloc((size_t)(rows * dim) + 1, 8), .dtype = FA4_F64, .rank = 4, .shape = {p->batch, p->seqlen_q, heads, dim},
+                          .strides = {p->seqlen_q * heads * dim, heads * dim, dim, 1}};
+    want.lse = (fa4_tensor){.data = calloc((size_t)rows + 1, 8), .dtype = FA4_F64, .rank = 3, .shape = {p->batch, heads, p->seqlen_q},
+                            .strides = {heads * p->seqlen_q, p->seqlen_q, 1}};
+    if (status == FA4_OK) status = fa4_reference(context, &x->request, &want, &err);
+    CHECK(status == FA4_OK && report.findings == 0, "%s: %s", what, status == FA4_OK ? "findings" : err.text);
+    int64_t wrong = 0;
+    for (int64_t r = 0; status == FA4_OK && r < rows; r++)
+        for (int64_t d = 0; d < dim; d++) {
+            double got = from_half(((uint16_t *)x->t.o.data)[r * x->t.o.strides[2] + d], p->dtype), ref = ((double *)want.o.data)[r * dim + d];
+            wrong += isnan(ref) ? !isnan(got) : !(fabs(got - ref) < (p->dtype == FA4_F16 ? 0.02 : 0.1));
+        }
+    CHECK(wrong == 0, "%s: %" PRId64 " outputs differ in kind or value", what, wrong);
+    free(want.o.data), free(want.lse.data);
+}
+
+static void set_special(problem *x, int32_t special) {
+    const fa4_problem *p = &x->request.problem;
+    const fa4_tensor *t = special == 1 ? &x->t.q : &x->t.k;
+    if (special == 0 || t->shape[1] == 0) return;
+    const uint16_t infinite = p->dtype == FA4_F16 ? 0x7c00 : 0x7f80;
+    ((uint16_t *)t->data)[t->shape[1] / 2 * t->strides[1] + p->dim / 2] = special == 1 ? (uint16_t)(infinite + 0x20) : infinite;
+}
+
+static void describe_row(int number, const int32_t *row, char *what, size_t room) {
+    size_t used = (size_t)snprintf(what, room, "problem %d:", number);
+    for (int f = 0; f < FACTORS; f++) used += (size_t)snprintf(what + used, room - used, " %s %d", factors[f].name, factors[f].values[row[f]]);
+}
+
+static problem row_problem(int number, const int32_t *row) {
     int32_t v[FACTORS];
-    char what[400];
-    size_t used = (size_t)snprintf(what, sizeof what, "problem %d:", number);
-    for (int f = 0; f < FACTORS; f++) {
-        v[f] = factors[f].values[row[f]];
-        used += (size_t)snprintf(what + used, sizeof what - used, " %s %d", factors[f].name, v[f]);
-    }
+    for (int f = 0; f < FACTORS; f++) v[f] = factors[f].values[row[f]];
     int64_t batch = v[GROUP] < 4 && v[LENGTH_Q] < 300 ? 2 : 1;
     problem x = make_problem(batch, v[LENGTH_Q], v[LENGTH_KV], v[GROUP], 1, v[DIM], v[DTYPE]);
     fa4_schedule *s = &x.request.schedule;
@@ -225,49 +296,68 @@ static void run_row(fa4_context *context, int number, const int32_t *row) {
     fill(&x.t.k, (uint64_t)number * 3 + 2, v[SPREAD]);
     fill(&x.t.v, (uint64_t)number * 3 + 3, 1);
     set_mask(&x, v[MASK], (uint64_t)number);
+    set_special(&x, v[SPECIAL]);
     x.request.problem.scale *= v[SCALE] / 100.0;
     x.request.problem.soft_cap = v[CAP];
     s->row_max = v[ROW_MAX];
     s->kv_order = v[ORDER];
-    s->rescale_threshold = v[ROW_MAX] && v[THRESHOLD] < 7 ? 7 : v[THRESHOLD];
+    s->rescale_threshold = v[THRESHOLD];
     s->exp2_emulated_pairs = v[PAIRS];
     s->exp2_first_fragment = v[FRAGMENT];
     s->p_split = v[SPLIT];
     s->workers = v[WORKERS];
-    s->tile_order = v[TILES];
     s->order_barrier = v[TURNS];
-    check_problem(context, &x, what);
-    free_problem(&x);
+    if (v[TILES] == FA4_ORDER_LIST) x.list_workers = v[WORKERS] > 0 ? v[WORKERS] : 3;
+    else s->tile_order = v[TILES];
+    return x;
 }
 
-static void covering_list(fa4_context *context, int most) {
+/* `run_from`, `step`: which of the list are run; all are drawn. `print`: the list itself. */
+static void covering_list(fa4_context *context, int most, int run_from, int step, bool print) {
     static covered c;
     uint64_t seed = 1;
+    int32_t none = 0;
     memset(&c, 0, sizeof c);
     for (int a = 0; a < FACTORS; a++)
-        for (int b = a + 1; b < FACTORS; b++) c.left += factors[a].count * factors[b].count;
+        for (int b = a + 1; b < FACTORS; b++) {
+            c.left += factors[a].count * factors[b].count;
+            for (int32_t i = 0; i < factors[a].count; i++)
+                for (int32_t j = 0; j < factors[b].count; j++)
+                    if (impossible(a, i, b, j)) {
+                        c.pair[a][i][b][j] = true;
+                        none++;
+                        if (print) printf("impossible: %s %d with %s %d\n", factors[a].name, factors[a].values[i], factors[b].name, factors[b].values[j]);
+                    }
+        }
     int number = 0, pairs = c.left;
-    for (; c.left > 0 && number < most; number++) {
+    for (c.left -= none; c.left > 0 && number < most; number++) {
         int32_t row[FACTORS];
+        char what[500];
         draw_row(&c, &seed, row);
-        run_row(context, number, row);
+        describe_row(number, row, what, sizeof what);
+        if (print) printf("%s\n", what);
+        if (context == NULL || number % step != run_from) continue;
+        problem x = row_problem(number, row);
+        if (factors[SPECIAL].values[row[SPECIAL]] != 0) check_special(context, &x, what);
+        else check_problem(context, &x, what);
+        free_problem(&x);
     }
-    printf("%d problems, %d of %d pairs of values\n", number, pairs - c.left, pairs);
+    printf("%d problems, %d of %d pairs of values, %d of them impossible\n", number, pairs - c.left, pairs, none);
 }
 
 /* ---- special numbers ---- */
 
 /* NaN, +inf or -inf in one key: the rows that see it are what the reference says. Columns of both ways of exponentials. */
-static void special_keys(fa4_context *context, int step) {
+static void special_keys(fa4_context *context, int from, int step) {
     static const uint16_t special[3] = {0x7e00, 0x7c00, 0xfc00};
-    for (int64_t column = 0; column < 128; column += step)
+    for (int64_t column = from; column < 128; column += step)
         for (int kind = 0; kind < 3; kind++) {
             problem x = make_problem(1, 16, 128, 1, 1, 64, FA4_F16);
             fill(&x.t.q, 5, 1);
             fill(&x.t.k, 6, 1);
             fill(&x.t.v, 7, 1);
             ((uint16_t *)x.t.k.data)[column * 64 + 3] = special[kind];
-            x.request.schedule.row_max = (int32_t)(column / step % 2);
+            x.request.schedule.row_max = (int32_t)(next_random(&(uint64_t){(uint64_t)(column * 3 + kind)}) % 2);
             fa4_error err;
             fa4_report report;
             fa4_status status = run(context, &x, DEVICE, &report, &err);
@@ -289,11 +379,12 @@ static void special_keys(fa4_context *context, int step) {
 
 /* ---- the grid of lengths ---- */
 
-static void lengths(fa4_context *context) {
+static void lengths(fa4_context *context, int share, int shares) {
     static const int64_t n[10] = {1, 2, 127, 128, 129, 255, 256, 257, 383, 385};
     for (int v = 0; v < 8; v++)
         for (int q = 0; q < 10; q++)
             for (int k = 0; k < 10; k++) {
+                if ((v * 100 + q * 10 + k) % shares != share) continue;
                 problem x = make_problem(1, n[q], n[k], 1, 1, v & 1 ? 128 : 64, v & 2 ? FA4_BF16 : FA4_F16);
                 char what[100];
                 snprintf(what, sizeof what, "lengths %" PRId64 " %" PRId64 ", variant %d", n[q], n[k], v);
@@ -349,8 +440,8 @@ static uint64_t run_under(const problem *x, const char *schedule, int seed, cons
 }
 
 /* The same bits of O and LSE whatever the order of warps, copies and products, roles starved included. */
-static void schedules(int problems, int seeds) {
-    for (int n = 0; n < problems; n++) {
+static void schedules(int first, int step, int problems, int seeds) {
+    for (int n = first; n < problems; n += step) {
         problem x = schedule_problem(n);
         const char *why;
         uint64_t want = run_under(&x, "round_robin", 0, &why);
@@ -430,28 +521,66 @@ static void outputs(fa4_context *context) {
 static void splits(fa4_context *context) { (void)context; }
 #endif
 
+#ifdef EMU_LISTS
+enum { LISTS = 1 };
+#include "emu_lists.h"
+#else
+enum { LISTS = 0 };
+typedef struct tally {
+    int32_t long_tasks, rescaled, hidden;
+} tally;
+static tally long_list(fa4_context *context, int first, int end) { return (void)context, (void)first, (void)end, (tally){0, 0, 0}; }
+static void exact_list(fa4_context *context, int first, int end) { (void)context, (void)first, (void)end; }
+#endif
+
+/* Share `share` of `shares` of the long sweep. */
+static void sweep(fa4_context *context, int share, int shares) {
+    enum { LONG = 160, EXACT = 200 };
+    special_keys(context, share, shares);
+    covering_list(context, 100000, share, shares, false);
+    schedules(share, shares, 20, 100);
+    lengths(context, share, shares);
+    tally t = long_list(context, LONG * share / shares, LONG * (share + 1) / shares);
+    if (shares == 1 && LISTS)
+        CHECK(t.long_tasks >= 100 && t.rescaled >= 100 && t.hidden >= 50, "the long list is too easy: %d %d %d", t.long_tasks, t.rescaled, t.hidden);
+    exact_list(context, EXACT * share / shares, EXACT * (share + 1) / shares);
+}
+
+/* What the suite runs: seconds. */
+static void quick(fa4_context *context) {
+    const int32_t few[3] = {EMU_PROBLEMS};
+    nothing(context);
+    unseen_then_whole(context);
+    outputs(context);
+    splits(context);
+    special_keys(context, 0, 8);
+    covering_list(context, few[0], 0, 1, false);
+    schedules(0, 1, few[1], few[2]);
+    long_list(context, 0, 12);
+    exact_list(context, 0, 12);
+}
+
 int main(int argc, char **argv) {
     fa4_context *context = NULL;
     fa4_error err;
-    bool all = argc > 1 && strcmp(argv[1], "all") == 0;
+    const char *word = argc > 1 ? argv[1] : "";
+    if (strcmp(word, "list") == 0) {
+        covering_list(NULL, 100000, 0, 1, true);
+        return 0;
+    }
     fa4_status status = fa4_context_open(NULL, &context, &err);
     CHECK(status == FA4_OK, "%s", err.text);
     if (status != FA4_OK) return check_report();
     if (fa4_device_check(context, DEVICE, &err) != FA4_OK) {
         fprintf(stderr, "not run: %s\n", err.text);
         CHECK(err.text[0] != '\0', "an absent device says why");
-    } else if (argc > 1 && strcmp(argv[1], "lengths") == 0) {
-        lengths(context);
+    } else if (strcmp(word, "lengths") == 0) {
+        lengths(context, 0, 1);
+    } else if (strcmp(word, "share") == 0 && argc == 4 && atoi(argv[3]) > 0) {
+        sweep(context, atoi(argv[2]), atoi(argv[3]));
     } else {
-        nothing(context);
-        unseen_then_whole(context);
-        outputs(context);
-        splits(context);
-        special_keys(context, all ? 1 : 8);
-        const int32_t few[3] = {EMU_PROBLEMS};
-        covering_list(context, all ? 1000 : few[0]);
-        schedules(all ? 20 : few[1], all ? 100 : few[2]);
-        if (all) lengths(context);
+        quick(context);
+        if (strcmp(word, "all") == 0) sweep(context, 0, 1);
     }
     fa4_context_close(context);
     return check_report();

@@ -165,9 +165,10 @@ void emu_cta_start(emu_cta *c, int64_t index, emu_report *report) {
     c->turn = 0;
     c->mmas = c->bytes_loaded = c->bytes_stored = 0;
     c->random = l->seed * 0x9e3779b97f4a7c15ull + (uint64_t)index * 0xd1342543de82ef95ull + 1;
-    int32_t choices = (c->warp_count + 3) / 4 + 3; /* warpgroups, and three units */
-    c->starved = (int32_t)(l->seed % (uint64_t)choices);
-    if (c->starved >= (c->warp_count + 3) / 4) c->starved = -1 - (c->starved - (c->warp_count + 3) / 4);
+    const int32_t groups = (c->warp_count + 3) / 4, units = 3;
+    c->starved = (int32_t)(l->seed % (uint64_t)(groups + units + c->warp_count));
+    if (c->starved >= groups + units) c->starved -= units;
+    else if (c->starved >= groups) c->starved = -1 - (c->starved - groups);
     for (int32_t i = 0; i < c->warp_count; i++) {
         emu_warp *w = &c->warps[i];
         int64_t lanes = threads - (int64_t)i * EMU_LANES;

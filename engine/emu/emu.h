@@ -100,7 +100,7 @@ typedef struct emu_listener {
 typedef enum emu_schedule {
     EMU_ROUND_ROBIN, /* large quanta, asynchronous work done early: for values */
     EMU_RANDOM,      /* random warp, quantum and delays */
-    EMU_STARVE       /* a warpgroup or a unit chosen by the seed runs only when nothing else can */
+    EMU_STARVE       /* a warpgroup, a warp or a unit chosen by the seed runs only when nothing else can */
 } emu_schedule;
 
 /* Global memory that the kernel may touch. Its device address is its host address. */

@@ -114,7 +114,7 @@ struct emu_cta {
     uint64_t idle_time;
     uint64_t random;
     int32_t slot;    /* the SM that it runs on */
-    int32_t starved; /* EMU_STARVE: warpgroup, or -1 - unit */
+    int32_t starved; /* EMU_STARVE: warpgroup, warpgroups + warp, or -1 - unit */
     int32_t turn;
     bool stopped, done;
     emu_report *report;

@@ -1,6 +1,6 @@
 /*
  * Who runs next in a CTA, and when asynchronous work lands: everything that the hardware leaves open is decided here, from the seed. Round
- * robin gives each warp a large quantum and lands work at once; random varies both; starve holds one warpgroup or one unit back until
+ * robin gives each warp a large quantum and lands work at once; random varies both; starve holds one warpgroup, one warp or one unit back until
  * nothing else can go on.
  */
 #include "emu_internal.h"
@@ -73,7 +73,12 @@ static int64_t quantum(emu_cta *cta) {
     return cta->machine->launch->schedule == EMU_ROUND_ROBIN ? QUANTUM_LARGE : 1 + (int64_t)(emu_random_next(&cta->random) % QUANTUM_SMALL);
 }
 
-/* Runs warps from the next one on until one has taken a step. The starved warpgroup comes last. */
+static bool is_starved(const emu_cta *cta, const emu_warp *w) {
+    int32_t groups = (cta->warp_count + 3) / 4;
+    return cta->starved < groups ? w->index / 4 == cta->starved : w->index == cta->starved - groups;
+}
+
+/* Runs warps from the next one on until one has taken a step. The starved ones come last. */
 static bool run_some(emu_cta *cta) {
     int32_t n = cta->warp_count, first = cta->turn;
     bool starve = cta->machine->launch->schedule == EMU_STARVE && cta->starved >= 0;
@@ -81,7 +86,7 @@ static bool run_some(emu_cta *cta) {
     for (int pass = 0; pass < (starve && !cta->hold ? 2 : 1); pass++)
         for (int32_t i = 0; i < n; i++) {
             emu_warp *w = &cta->warps[(first + i) % n];
-            if (w->alive == 0 || (starve && (w->index / 4 == cta->starved) != (pass == 1))) continue;
+            if (w->alive == 0 || (starve && is_starved(cta, w) != (pass == 1))) continue;
             int64_t steps = emu_warp_run(w, quantum(cta));
             cta->turn = (first + i + 1) % n;
             if (steps > 0) return true;
