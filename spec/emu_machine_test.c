@@ -7,7 +7,7 @@
 WANT(index_of, i) WANT(one, 1) WANT(neighbour, i ^ 1) WANT(up_two, i % 32 < 2 ? i : i - 2) WANT(odd_even, i % 2 ? 100 + i : 200 + i)
 WANT(ballot_low, 0x0000ffff) WANT(leader, i % 32 == 0) WANT(sum_496, 496) WANT(match_4, 0x11111111u << (i % 4)) WANT(sixty_four, 64) WANT(loops, i % 32 + 1)
 WANT(count_33, 33) WANT(reversed, 63 - i) WANT(transposed, 16 * (i % 4 * 2) + i / 4 + ((16 * (i % 4 * 2 + 1) + i / 4) << 16))
-WANT(local_sum, 3 * i + 3) WANT(scales, 0x80fe817d) WANT(from_scales, 0x40007fff) WANT(carry_high, 1) WANT(named_values, 5)
+WANT(local_sum, 3 * i + 3) WANT(thirty_one, 0x41f80000) WANT(canonical_nan, 0x7fffffff) WANT(scales, 0x80fe817d) WANT(from_scales, 0x40007fff) WANT(carry_high, 1) WANT(named_values, 5)
 
 static const sample SAMPLES[] = {
     /* control and warps */
@@ -19,6 +19,9 @@ static const sample SAMPLES[] = {
     {"vote.ballot", "setp.lt.u32 p, lane, 16; vote.sync.ballot.b32 z, p, -1;\n" STORE, 32, 1, -1, 0, ballot_low, 0, 0, 0, 0},
     {"elect picks one lane", "elect.sync z|p, -1; selp.u32 z, 1, 0, p;\n" STORE, 64, 1, -1, 0, leader, 0, 0, 0, 0},
     {"redux.add", "redux.sync.add.s32 z, lane, -1;\n" STORE, 32, 1, -1, 0, sum_496, 0, 0, 0, 0},
+    {"redux of floats", "cvt.rn.f32.u32 y, lane; neg.f32 u, y; redux.sync.max.f32 z, u, -1; redux.sync.min.abs.f32 v, u, -1; redux.sync.max.abs.f32 m, u, -1; add.f32 z, z, v; add.f32 z, z, m;\n" STORE,
+     32, 1, -1, 0, thirty_one, 0, 0, 0, 0},
+    {"redux of floats, NaN wins", "cvt.rn.f32.u32 y, lane; setp.eq.s32 p, lane, 9; @p mov.b32 y, 0x7fc00001; redux.sync.min.NaN.f32 z, y, -1;\n" STORE, 32, 1, -1, 0, canonical_nan, 0, 0, 0, 0},
     {"match.any", "and.b32 y, lane, 3; match.any.sync.b32 z, y, -1;\n" STORE, 32, 1, -1, 0, match_4, 0, 0, 0, 0},
     {"a spinning lane does not starve its warp",
      "setp.eq.s32 p, t, 0; @p mbarrier.init.shared.b64 [s], 1; bar.sync 0; setp.eq.s32 p, lane, 0; @!p bra A;\n"
@@ -29,6 +32,8 @@ static const sample SAMPLES[] = {
      64, 1, -1, 0, reversed, 0, 0, 0, 0},
     {"vectors", "shl.b32 y, t, 4; add.s32 y, y, s; mov.u32 i0, t; add.s32 i1, t, 1; add.s32 i2, t, 2; mov.u32 i3, 0; st.shared.v4.b32 [y], {i0, i1, i2, i3}; "
      "ld.shared.v4.b32 {u, v, m, z}, [y]; add.s32 z, z, u; add.s32 z, z, v; add.s32 z, z, m;\n" STORE, 64, 1, -1, 0, local_sum, 0, 0, 0, 0},
+    {"vectors of eight", "ld.param.u64 c, [out]; mul.wide.u32 a, t, 32; add.s64 c, c, a; mov.u32 z, x; mov.u32 m, 7; st.global.v8.b32 [c+8192], {m, m, m, m, m, m, m, z};\n"
+     "ld.global.v8.b32 {i0, i1, i2, i3, u, v, y, z}, [c+8192];\n" STORE, 32, 1, -1, 0, index_of, 0, 0, 0, 0},
     {"generic addresses", "cvta.shared.u64 b, dyn; mul.wide.u32 c, t, 4; add.s64 b, b, c; st.u32 [b], t; cvta.to.shared.u64 c, b; cvt.u32.u64 y, c; ld.shared.u32 z, [y];\n" STORE,
      64, 1, -1, 0, index_of, 0, 0, 0, 0},
     {"atomics on shared memory", "setp.eq.s32 p, t, 0; @p st.shared.u32 [s], 0; bar.sync 0; atom.shared.add.u32 u, [s], 1; bar.sync 0; ld.shared.u32 z, [s];\n" STORE, 64, 1, -1, 0, sixty_four, 0, 0, 0, 0},
