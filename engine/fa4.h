@@ -569,6 +569,8 @@ typedef struct fa4_emu_report {
     int64_t mmas, bytes_loaded, bytes_stored, ctas;
     double time_us;
     int32_t threads, errors, findings, reserved;
+    int64_t mma_flops; /* of the matrix units */
+    double mma_us;     /* their time, operands and products, summed over host threads */
 } fa4_emu_report;
 /* FA4_FINDING: ran into an error; the report and the findings are filled all the same. findings holds room entries. */
 FA4_API fa4_status fa4_emu_run(fa4_emu_module *module, const fa4_emu_launch *launch, fa4_emu_report *report, fa4_emu_finding *findings, int32_t room,

@@ -140,31 +140,37 @@ local function emu_tensors()
     lse = fa4.zeros({1, 32, 1024})}
 end
 
--- Median seconds, and the report, of a launch with or without checks.
+-- Least seconds and most GFLOP/s of the matrix units, since each run does the same work, and the report, of a launch with or without checks.
 local function time_launch(s, p, t, unchecked)
-  local times, report = {}, nil
+  local times, rates, report = {}, {}, nil
   t.threads, t.unchecked = s.threads, unchecked
   for i = 1, s.rounds do
     report = assert(fa4.kernel.launch(p, t))
-    times[i] = report.time_us * 1e-6
+    times[i], rates[i] = report.time_us * 1e-6, report.mma_flops / report.mma_us * 1e-3
   end
-  return median(times), report
+  return math.min(unpack(times)), math.max(unpack(rates)), report
 end
 
 local function bench_emu(s)
   local t = emu_tensors()
-  print(("%s, %d thread%s: 1,024 positions, 32 heads on 8, dim 128, f16; median of %d"):format(s.device, s.threads,
+  print(("%s, %d thread%s: 1,024 positions, 32 heads on 8, dim 128, f16; best of %d"):format(s.device, s.threads,
     s.threads == 1 and "" or "s", s.rounds))
-  print("mask    instructions   MMAs  checked s  unchecked s  M inst/s  load ms (PTX)")
+  local peaks, size = {}, 0
+  for i = 1, s.rounds do peaks[i] = (fa4.cpu_peak(1)) end
+  local peak = math.max(unpack(peaks))
+  print(("f32 FMA peak of one thread: %.1f GFLOP/s"):format(peak))
+  print("mask    instructions   MMAs  checked s  unchecked s  M inst/s  MMA GFLOP/s  load ms")
   for _, mask in ipairs{"full", "causal"} do
     local p = assert(fa4.attention{device = s.device, mask = fa4.mask[mask](), counters = false}:plan(t.q, t.k, t.v))
     local text = assert(fa4.kernel.source(p, "ptx"))
     local load_ms = fa4.time(function() fa4.emu.load(text) end, {runs = s.rounds}).median_us * 1e-3
-    local checked, report = time_launch(s, p, t, false)
+    local checked, rate, report = time_launch(s, p, t, false)
     local unchecked = time_launch(s, p, t, true)
-    print(("%-6s  %12d  %5d  %9.3f  %11.3f  %8.1f  %7.2f (%d KB)"):format(mask, report.instructions, report.mmas, checked, unchecked,
-      report.instructions / checked * 1e-6, load_ms, #text / 1024))
+    print(("%-6s  %12d  %5d  %9.3f  %11.3f  %8.1f  %4.0f (%2.0f %%)  %7.2f"):format(mask, report.instructions, report.mmas, checked,
+      unchecked, report.instructions / checked * 1e-6, rate, 100 * rate / peak, load_ms))
+    size = #text
   end
+  print(("MMA: matrix units alone, operands fetched, and their share of the peak.\nload: parse and decode %d KB of PTX."):format(size / 1024))
   return 0
 end
 

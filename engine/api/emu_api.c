@@ -32,7 +32,7 @@ fa4_status fa4_emu_load(fa4_context *context, const char *text, int64_t bytes, f
     *module = NULL;
     if (m == NULL) return error_set(err, FA4_NO_MEMORY, "out of memory");
     m->context = context;
-    fa4_status status = emu_module_load(text, (size_t)bytes, NULL, &m->module, err);
+    fa4_status status = emu_module_load(text, (size_t)bytes, context->env.cpu, &m->module, err);
     if (status != FA4_OK) {
         free(m);
         return status;
@@ -166,7 +166,8 @@ static void give_findings(const emu_report *r, fa4_emu_finding *findings, int32_
 
 static void give_report(const emu_report *r, fa4_emu_report *report) {
     *report = (fa4_emu_report){.instructions = r->instructions, .lanes = r->lanes, .mmas = r->mmas, .bytes_loaded = r->bytes_loaded,
-                               .bytes_stored = r->bytes_stored, .ctas = r->ctas, .threads = r->threads, .errors = r->errors, .findings = r->finding_count};
+                               .bytes_stored = r->bytes_stored, .ctas = r->ctas, .threads = r->threads, .errors = r->errors, .findings = r->finding_count,
+                               .mma_flops = r->mma_flops, .mma_us = (double)r->mma_ns * 1e-3};
     memcpy(report->per_class, r->per_class, sizeof report->per_class);
     memcpy(report->per_warp, r->per_warp, sizeof report->per_warp);
 }

@@ -163,7 +163,7 @@ void emu_cta_start(emu_cta *c, int64_t index, emu_report *report) {
     c->changes = 1;
     c->time = c->idle_time = 0;
     c->turn = 0;
-    c->mmas = c->bytes_loaded = c->bytes_stored = 0;
+    c->mmas = c->bytes_loaded = c->bytes_stored = c->mma_flops = c->mma_ns = 0;
     c->random = l->seed * 0x9e3779b97f4a7c15ull + (uint64_t)index * 0xd1342543de82ef95ull + 1;
     const int32_t groups = (c->warp_count + 3) / 4, units = 3;
     c->starved = (int32_t)(l->seed % (uint64_t)(groups + units + c->warp_count));
@@ -204,5 +204,7 @@ void emu_cta_finish(emu_cta *c) {
     r->mmas += c->mmas;
     r->bytes_loaded += c->bytes_loaded;
     r->bytes_stored += c->bytes_stored;
+    r->mma_flops += c->mma_flops;
+    r->mma_ns += c->mma_ns;
     r->ctas++;
 }

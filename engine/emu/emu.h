@@ -156,6 +156,7 @@ typedef struct emu_report {
     int64_t per_warp[EMU_ROLES_MAX]; /* by warp number in its CTA */
     int64_t mmas;
     int64_t bytes_loaded, bytes_stored; /* by bulk copies */
+    int64_t mma_flops, mma_ns; /* of the matrix units, operands and products: 2 m n k, and host time summed over threads */
     int64_t ctas;
     int32_t threads;
     int32_t errors; /* findings of severity error */

@@ -20,6 +20,8 @@ static void join_reports(emu_report *to, const emu_report *from) {
     to->mmas += from->mmas;
     to->bytes_loaded += from->bytes_loaded;
     to->bytes_stored += from->bytes_stored;
+    to->mma_flops += from->mma_flops;
+    to->mma_ns += from->mma_ns;
     to->ctas += from->ctas;
     to->errors += from->errors;
     for (int32_t i = 0; i < from->finding_count; i++) {

@@ -436,6 +436,7 @@ static void execute_chain(emu_cta *cta, const emu_async *first) {
 }
 
 static void execute_mma(emu_cta *cta, const emu_async *q) {
+    int64_t before = emu_clock_ns(), mmas = cta->mmas;
     if (q->pair) {
         emu_pair_mma(cta, q);
     } else if (plain(q)) {
@@ -445,6 +446,8 @@ static void execute_mma(emu_cta *cta, const emu_async *q) {
         emu_tensor_mma(cta, q, cta->panel_b);
         cta->mmas++;
     }
+    cta->mma_flops += 2ll * q->shape.m * q->shape.n * EMU_MMA_K * (cta->mmas - mmas);
+    cta->mma_ns += emu_clock_ns() - before;
 }
 
 void emu_pipe_deliver(emu_cta *cta) {

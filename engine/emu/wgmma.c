@@ -119,6 +119,7 @@ void emu_wgmma_finish(emu_warp *w, uint32_t groups) {
     int32_t done = 0;
     emu_cta *cta = w->cta;
     float *d = cta->wgmma_d;
+    int64_t before = emu_clock_ns();
     while (done < w->wgmma_count && w->wgmmas[done].group < groups) {
         const emu_op *first = w->wgmmas[done].op;
         bool loaded = false;
@@ -131,11 +132,13 @@ void emu_wgmma_finish(emu_warp *w, uint32_t groups) {
             emu_product p = {cta->panel_a, cta->panel_b, d, ROWS, ROWS, (int32_t)g->op->value, 1, g->accumulate};
             cta->machine->mma->product(&p);
             cta->mmas++;
+            cta->mma_flops += 2ll * ROWS * p.n * EMU_MMA_K;
         }
         scatter_d(w, first, d);
     }
     memmove(w->wgmmas, w->wgmmas + done, (size_t)(w->wgmma_count - done) * sizeof *w->wgmmas);
     w->wgmma_count -= done;
+    cta->mma_ns += emu_clock_ns() - before;
     if (done > 0) cta->changes++;
 }
 

@@ -224,6 +224,7 @@ end
 local function report_of(r, findings)
   local report = {instructions = tonumber(r.instructions), lanes = tonumber(r.lanes), mmas = tonumber(r.mmas), ctas = tonumber(r.ctas),
     bytes_loaded = tonumber(r.bytes_loaded), bytes_stored = tonumber(r.bytes_stored), time_us = r.time_us, threads = r.threads,
+    mma_flops = tonumber(r.mma_flops), mma_us = r.mma_us,
     classes = {}, warps = {}, findings = findings}
   for i = 0, 7 do report.classes[native.string(C.fa4_emu_class_name(i))] = tonumber(r.per_class[i]) end
   for i = 0, 31 do
@@ -238,7 +239,7 @@ end
 -- arguments), `cluster` (CTAs that start together, one to three numbers), `shared` (dynamic bytes), `schedule` ("round_robin", "random",
 -- "starve"), `seed`, `ctas` ({first, count}), `max_instructions` of one CTA, `sms`, `threads`, `unchecked`, `independent` (no CTA waits for
 -- another through global memory, though the kernel could: then an instruction that could is an error, and CTAs run on several threads)
--- @treturn ?table the report: instructions by class and warp, mmas, bytes, time_us, findings; nil when an error was found
+-- @treturn ?table the report: instructions by class and warp, mmas, bytes, time_us, mma_flops and mma_us of the matrix units, findings; nil when an error was found
 -- @treturn ?string what was found
 -- @treturn ?table the report all the same
 -- @raise on wrong arguments
