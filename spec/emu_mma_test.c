@@ -66,6 +66,21 @@ static void check_product(const emu_mma_kit *kit, int m, int n, int depth, bool 
     CHECK(memcmp(d, want, sizeof d) == 0, "%s: m %d, n %d, depth %d, accumulate %d", kit->name, m, n, depth, accumulate);
 }
 
+/* Every 16-bit value in both halves of a word. A NaN's bits may differ. */
+static void check_split(const emu_mma_kit *kit, bool bf16) {
+    static uint32_t words[65536];
+    static float low[65536], high[65536];
+    int wrong = 0;
+    for (uint32_t i = 0; i < 65536; i++) words[i] = i | (i ^ 0x5aa5) << 16;
+    kit->split(low, high, words, 65536, bf16);
+    for (uint32_t i = 0; i < 65536; i++) {
+        uint16_t l = (uint16_t)i, h = (uint16_t)(i ^ 0x5aa5);
+        float x = bf16 ? half_bf16_to_float(l) : half_f16_to_float(l), y = bf16 ? half_bf16_to_float(h) : half_f16_to_float(h);
+        wrong += (x == x ? memcmp(&x, &low[i], 4) != 0 : low[i] == low[i]) + (y == y ? memcmp(&y, &high[i], 4) != 0 : high[i] == high[i]);
+    }
+    CHECK(wrong == 0, "%s: %d halves of words, bf16 %d", kit->name, wrong, bf16);
+}
+
 static void check_descriptors(void) {
     emu_matrix matrix;
     uint64_t good = 0x4000404004000000ull | (0x3000 >> 4);
@@ -118,6 +133,8 @@ int main(void) {
                     check_fetch(kits[i], memory, swizzle, form & 1, form & 2, extent);
         for (int m = 16; m <= 128; m += m < 64 ? 48 : 64)
             for (int n = 8; n <= 256; n += 56) check_product(kits[i], m, n, 1 + n % 3, n & 16);
+        check_split(kits[i], false);
+        check_split(kits[i], true);
         print_speed(kits[i]);
     }
     free(memory);

@@ -1,5 +1,5 @@
 /*
- * Vector handlers of hot instructions: sixteen lanes at a time in GCC's vector extension, included by one file per instruction set. Each is
+ * Vector handlers of hot instructions: a register of lanes at a time in GCC's vector extension, included by one file per instruction set. Each is
  * bit-equal to the scalar function of the same instruction (lower_alu.c); where an instruction set has no good way, select() returns NULL
  * and the scalar twin runs. Lanes are independent, so a destination may share planes with a source: all planes are read before one is written.
  */
@@ -9,9 +9,19 @@
 #include <immintrin.h>
 #endif
 
-typedef uint32_t vu __attribute__((vector_size(64), may_alias));
-typedef int32_t vi __attribute__((vector_size(64), may_alias));
-typedef float vf __attribute__((vector_size(64), may_alias));
+/* As wide as the registers are: wider vectors are taken apart by the compiler, comparisons lane by lane. */
+#if defined(__AVX512F__)
+enum { WIDE = 16 };
+#elif defined(__AVX2__)
+enum { WIDE = 8 };
+#else
+enum { WIDE = 4 };
+#endif
+enum { PARTS = EMU_LANES / WIDE, FULL = (1 << WIDE) - 1 }; /* vectors of a plane, mask of a vector */
+
+typedef uint32_t vu __attribute__((vector_size(4 * WIDE), may_alias));
+typedef int32_t vi __attribute__((vector_size(4 * WIDE), may_alias));
+typedef float vf __attribute__((vector_size(4 * WIDE), may_alias));
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE vu *planes(emu_warp *w, emu_slot slot) {
@@ -23,10 +33,11 @@ INLINE vu pick(vi mask, vu yes, vu no) {
 }
 
 INLINE void put(vu *d, vu r, uint32_t mask) {
-    if ((mask & 0xffff) == 0xffff) {
+    if ((mask & FULL) == FULL) {
         *d = r;
     } else {
-        static const vu bit = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+        vu bit;
+        for (int i = 0; i < WIDE; i++) bit[i] = 1u << i;
         *d = pick((bit & mask) != 0, r, *d);
     }
 }
@@ -35,11 +46,10 @@ INLINE uint32_t bits_of(vi m) {
 #if defined(__AVX512DQ__)
     return _mm512_movepi32_mask((__m512i)m);
 #elif defined(__AVX2__)
-    union { vi v; __m256 h[2]; } u = {m};
-    return (uint32_t)_mm256_movemask_ps(u.h[0]) | (uint32_t)_mm256_movemask_ps(u.h[1]) << 8;
+    return (uint32_t)_mm256_movemask_ps((__m256)m);
 #else
     uint32_t r = 0;
-    for (int i = 0; i < 16; i++) r |= (uint32_t)(m[i] & 1) << i;
+    for (int i = 0; i < WIDE; i++) r |= (uint32_t)(m[i] & 1) << i;
     return r;
 #endif
 }
@@ -52,11 +62,9 @@ INLINE vf multiply_add(vf x, vf y, vf z) {
 #if defined(__AVX512F__)
     return (vf)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z);
 #elif defined(__FMA__)
-    union { vf v; __m256 h[2]; } a = {x}, b = {y}, c = {z};
-    for (int i = 0; i < 2; i++) c.h[i] = _mm256_fmadd_ps(a.h[i], b.h[i], c.h[i]);
-    return c.v;
+    return (vf)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z);
 #else
-    for (int i = 0; i < 16; i++) z[i] = __builtin_fmaf(x[i], y[i], z[i]);
+    for (int i = 0; i < WIDE; i++) z[i] = __builtin_fmaf(x[i], y[i], z[i]);
     return z;
 #endif
 }
@@ -70,8 +78,17 @@ INLINE vf multiply_add(vf x, vf y, vf z) {
     default: break;                                                                                \
     }
 #define DIRECTED 1
+#elif defined(__AVX2__) && defined(__FMA__)
+/* The host's rounding mode is another for one instruction only, inside one asm that nothing can be moved into. */
+#define HOST_ROUNDED(text)                                                                         \
+    {                                                                                              \
+        static const uint32_t bits[4] = {[EMU_RN] = 0, [EMU_RZ] = 0x6000, [EMU_RM] = 0x2000, [EMU_RP] = 0x4000}; \
+        uint32_t before = _mm_getcsr(), meanwhile = before | bits[round];                          \
+        __asm__ volatile("ldmxcsr %3\n\t" text "\n\tldmxcsr %4" : "+x"(z) : "x"(x), "x"(y), "m"(meanwhile), "m"(before)); \
+        return z;                                                                                  \
+    }
+#define DIRECTED 1
 #else
-#define ROUNDED(call, ...)
 #define DIRECTED 0
 #endif
 
@@ -79,11 +96,26 @@ enum { K_ADD, K_SUB, K_MUL, K_FMA };
 
 INLINE vf compute(int kind, int round, vf x, vf y, vf z) {
     (void)round, (void)z;
+#if defined(__AVX512F__)
     switch (kind) {
-    case K_ADD: ROUNDED(_mm512_add, (__m512)x, (__m512)y) return x + y;
-    case K_SUB: ROUNDED(_mm512_sub, (__m512)x, (__m512)y) return x - y;
-    case K_MUL: ROUNDED(_mm512_mul, (__m512)x, (__m512)y) return x * y;
-    default: ROUNDED(_mm512_fmadd, (__m512)x, (__m512)y, (__m512)z) return multiply_add(x, y, z);
+    case K_ADD: ROUNDED(_mm512_add, (__m512)x, (__m512)y) break;
+    case K_SUB: ROUNDED(_mm512_sub, (__m512)x, (__m512)y) break;
+    case K_MUL: ROUNDED(_mm512_mul, (__m512)x, (__m512)y) break;
+    default: ROUNDED(_mm512_fmadd, (__m512)x, (__m512)y, (__m512)z) break;
+    }
+#elif DIRECTED
+    if (round != EMU_RN) switch (kind) {
+        case K_ADD: HOST_ROUNDED("vaddps %2, %1, %0")
+        case K_SUB: HOST_ROUNDED("vsubps %2, %1, %0")
+        case K_MUL: HOST_ROUNDED("vmulps %2, %1, %0")
+        default: HOST_ROUNDED("vfmadd231ps %2, %1, %0")
+        }
+#endif
+    switch (kind) {
+    case K_ADD: return x + y;
+    case K_SUB: return x - y;
+    case K_MUL: return x * y;
+    default: return multiply_add(x, y, z);
     }
 }
 
@@ -119,10 +151,10 @@ INLINE emu_step arithmetic(emu_warp *w, const emu_op *op, uint32_t mask, int kin
     vu *d = planes(w, op->d);
     const vu *a = planes(w, op->a), *b = planes(w, op->b), *c = kind == K_FMA ? planes(w, op->c) : b;
     bool doubtful = false;
-    vu r[2][2];
-    for (int h = 0; h < 2; h++) {
+    vu r[PARTS][2];
+    for (int h = 0; h < PARTS; h++) {
         for (int p = 0; p < count; p++) {
-            vu x = a[h + 2 * p], y = b[h + 2 * p], z = c[h + 2 * p];
+            vu x = a[h + PARTS * p], y = b[h + PARTS * p], z = c[h + PARTS * p];
             if (ftz) x = flush(x), y = flush(y), z = flush(z);
             r[h][p] = canonical(compute(kind, round, (vf)x, (vf)y, (vf)z));
             if (ftz && kind != K_ADD && kind != K_SUB) doubtful |= any_smallest(r[h][p]);
@@ -131,8 +163,8 @@ INLINE emu_step arithmetic(emu_warp *w, const emu_op *op, uint32_t mask, int kin
         }
     }
     if (__builtin_expect(doubtful, 0)) return emu_run_scalar(w, op, mask);
-    for (int h = 0; h < 2; h++)
-        for (int p = 0; p < count; p++) put(&d[h + 2 * p], r[h][p], mask >> (16 * h));
+    for (int h = 0; h < PARTS; h++)
+        for (int p = 0; p < count; p++) put(&d[h + PARTS * p], r[h][p], mask >> (WIDE * h));
     return EMU_NEXT;
 }
 
@@ -172,12 +204,12 @@ INLINE emu_step extremes(emu_warp *w, const emu_op *op, uint32_t mask, bool max,
     vu *d = planes(w, op->d);
     const vu *a = planes(w, op->a), *b = planes(w, op->b), *c = three ? planes(w, op->c) : b;
     bool ftz = op->mode.ftz, nan_wins = op->mode.nan;
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < PARTS; h++) {
         vu x = a[h], y = b[h], z = c[h];
         if (ftz) x = flush(x), y = flush(y), z = flush(z);
         vu r = extreme(x, y, max, nan_wins);
         if (three) r = extreme(r, z, max, nan_wins);
-        put(&d[h], r, mask >> (16 * h));
+        put(&d[h], r, mask >> (WIDE * h));
     }
     return EMU_NEXT;
 }
@@ -192,9 +224,9 @@ static emu_step f_max3(emu_warp *w, const emu_op *op, uint32_t mask) { return ex
     static emu_step name(emu_warp *w, const emu_op *op, uint32_t mask) {                           \
         vu *d = planes(w, op->d);                                                                  \
         const vu *a = planes(w, op->a);                                                            \
-        for (int h = 0; h < 2; h++) {                                                              \
+        for (int h = 0; h < PARTS; h++) {                                                              \
             vu x = a[h];                                                                           \
-            put(&d[h], expression, mask >> (16 * h));                                              \
+            put(&d[h], expression, mask >> (WIDE * h));                                              \
         }                                                                                          \
         return EMU_NEXT;                                                                           \
     }
@@ -202,9 +234,9 @@ static emu_step f_max3(emu_warp *w, const emu_op *op, uint32_t mask) { return ex
     static emu_step name(emu_warp *w, const emu_op *op, uint32_t mask) {                           \
         vu *d = planes(w, op->d);                                                                  \
         const vu *a = planes(w, op->a), *b = planes(w, op->b);                                     \
-        for (int h = 0; h < 2; h++) {                                                              \
+        for (int h = 0; h < PARTS; h++) {                                                              \
             vu x = a[h], y = b[h];                                                                 \
-            put(&d[h], expression, mask >> (16 * h));                                              \
+            put(&d[h], expression, mask >> (WIDE * h));                                              \
         }                                                                                          \
         return EMU_NEXT;                                                                           \
     }
@@ -212,9 +244,9 @@ static emu_step f_max3(emu_warp *w, const emu_op *op, uint32_t mask) { return ex
     static emu_step name(emu_warp *w, const emu_op *op, uint32_t mask) {                           \
         vu *d = planes(w, op->d);                                                                  \
         const vu *a = planes(w, op->a), *b = planes(w, op->b), *c = planes(w, op->c);              \
-        for (int h = 0; h < 2; h++) {                                                              \
+        for (int h = 0; h < PARTS; h++) {                                                              \
             vu x = a[h], y = b[h], z = c[h];                                                       \
-            put(&d[h], expression, mask >> (16 * h));                                              \
+            put(&d[h], expression, mask >> (WIDE * h));                                              \
         }                                                                                          \
         return EMU_NEXT;                                                                           \
     }
@@ -247,11 +279,11 @@ TERNARY(i_mad, x * y + z)
     static emu_step name(emu_warp *w, const emu_op *op, uint32_t mask) {                           \
         vu *d = planes(w, op->d);                                                                  \
         const vu *a = planes(w, op->a), *b = op->b == EMU_NO_SLOT ? a : planes(w, op->b);           \
-        for (int h = 0; h < 2; h++) {                                                              \
-            vu x0 = a[h], x1 = a[h + 2], y0 = b[h], y1 = b[h + 2], r0 = low, r1 = high;             \
+        for (int h = 0; h < PARTS; h++) {                                                              \
+            vu x0 = a[h], x1 = a[h + PARTS], y0 = b[h], y1 = b[h + PARTS], r0 = low, r1 = high;             \
             (void)y0, (void)y1;                                                                    \
-            put(&d[h], r0, mask >> (16 * h));                                                      \
-            put(&d[h + 2], r1, mask >> (16 * h));                                                  \
+            put(&d[h], r0, mask >> (WIDE * h));                                                      \
+            put(&d[h + PARTS], r1, mask >> (WIDE * h));                                                  \
         }                                                                                          \
         return EMU_NEXT;                                                                           \
     }
@@ -265,10 +297,10 @@ PAIR(l_xor, x0 ^ y0, x1 ^ y1)
 INLINE emu_step widen(emu_warp *w, const emu_op *op, uint32_t mask, bool is_signed) {
     vu *d = planes(w, op->d);
     const vu *a = planes(w, op->a);
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < PARTS; h++) {
         vu x = a[h];
-        put(&d[h], x, mask >> (16 * h));
-        put(&d[h + 2], is_signed ? (vu)((vi)x >> 31) : (vu){0}, mask >> (16 * h));
+        put(&d[h], x, mask >> (WIDE * h));
+        put(&d[h + PARTS], is_signed ? (vu)((vi)x >> 31) : (vu){0}, mask >> (WIDE * h));
     }
     return EMU_NEXT;
 }
@@ -281,8 +313,12 @@ INLINE vu multiply_high(vu x, vu y) {
     __m512i even = _mm512_mul_epu32((__m512i)x, (__m512i)y);
     __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)x, 32), _mm512_srli_epi64((__m512i)y, 32));
     return (vu)_mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xaaaa, odd);
+#elif defined(__AVX2__)
+    __m256i even = _mm256_mul_epu32((__m256i)x, (__m256i)y);
+    __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)x, 32), _mm256_srli_epi64((__m256i)y, 32));
+    return (vu)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 #else
-    for (int i = 0; i < 16; i++) x[i] = (uint32_t)((uint64_t)x[i] * y[i] >> 32);
+    for (int i = 0; i < WIDE; i++) x[i] = (uint32_t)((uint64_t)x[i] * y[i] >> 32);
     return x;
 #endif
 }
@@ -290,16 +326,16 @@ INLINE vu multiply_high(vu x, vu y) {
 INLINE emu_step multiply_wide(emu_warp *w, const emu_op *op, uint32_t mask, bool is_signed) {
     vu *d = planes(w, op->d);
     const vu *a = planes(w, op->a), *b = planes(w, op->b);
-    vu low[2], high[2];
-    for (int h = 0; h < 2; h++) {
+    vu low[PARTS], high[PARTS];
+    for (int h = 0; h < PARTS; h++) {
         vu x = a[h], y = b[h];
         low[h] = x * y;
         high[h] = multiply_high(x, y);
         if (is_signed) high[h] -= ((vu)((vi)x >> 31) & y) + ((vu)((vi)y >> 31) & x);
     }
-    for (int h = 0; h < 2; h++) {
-        put(&d[h], low[h], mask >> (16 * h));
-        put(&d[h + 2], high[h], mask >> (16 * h));
+    for (int h = 0; h < PARTS; h++) {
+        put(&d[h], low[h], mask >> (WIDE * h));
+        put(&d[h + PARTS], high[h], mask >> (WIDE * h));
     }
     return EMU_NEXT;
 }
@@ -310,20 +346,20 @@ static emu_step l_multiply_s(emu_warp *w, const emu_op *op, uint32_t mask) { ret
 static emu_step l_pack(emu_warp *w, const emu_op *op, uint32_t mask) {
     vu *d = planes(w, op->a);
     const vu *a = planes(w, op->list[0]), *b = planes(w, op->list[1]);
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < PARTS; h++) {
         vu x = a[h], y = b[h];
-        put(&d[h], x, mask >> (16 * h));
-        put(&d[h + 2], y, mask >> (16 * h));
+        put(&d[h], x, mask >> (WIDE * h));
+        put(&d[h + PARTS], y, mask >> (WIDE * h));
     }
     return EMU_NEXT;
 }
 static emu_step l_unpack(emu_warp *w, const emu_op *op, uint32_t mask) {
     vu *d = planes(w, op->list[0]), *e = planes(w, op->list[1]);
     const vu *a = planes(w, op->a);
-    for (int h = 0; h < 2; h++) {
-        vu x = a[h], y = a[h + 2];
-        put(&d[h], x, mask >> (16 * h));
-        put(&e[h], y, mask >> (16 * h));
+    for (int h = 0; h < PARTS; h++) {
+        vu x = a[h], y = a[h + PARTS];
+        put(&d[h], x, mask >> (WIDE * h));
+        put(&e[h], y, mask >> (WIDE * h));
     }
     return EMU_NEXT;
 }
@@ -332,10 +368,10 @@ static emu_step i_select(emu_warp *w, const emu_op *op, uint32_t mask) {
     vu *d = planes(w, op->d);
     const vu *a = planes(w, op->a), *b = planes(w, op->b);
     uint32_t yes = emu_pred(w, op->s);
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < PARTS; h++) {
         vu r = b[h];
-        put(&r, a[h], yes >> (16 * h));
-        put(&d[h], r, mask >> (16 * h));
+        put(&r, a[h], yes >> (WIDE * h));
+        put(&d[h], r, mask >> (WIDE * h));
     }
     return EMU_NEXT;
 }
@@ -365,10 +401,10 @@ INLINE vi holds(int kind, int compare, bool unordered, vu x, vu y) {
 INLINE emu_step setp(emu_warp *w, const emu_op *op, uint32_t mask, int kind, int compare) {
     const vu *a = planes(w, op->a), *b = planes(w, op->b);
     uint32_t result = 0;
-    for (int h = 0; h < 2; h++) {
+    for (int h = 0; h < PARTS; h++) {
         vu x = a[h], y = b[h];
         if (kind == C_F && op->mode.ftz) x = flush(x), y = flush(y);
-        result |= bits_of(holds(kind, compare, op->unordered, x, y)) << (16 * h);
+        result |= bits_of(holds(kind, compare, op->unordered, x, y)) << (WIDE * h);
     }
     emu_set_pred(w, op->p, result, mask);
     return EMU_NEXT;
@@ -397,9 +433,7 @@ INLINE vu f16_bits(vu x) {
 #if defined(__AVX512F__)
     vu r = (vu)_mm512_cvtepu16_epi32(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #else
-    union { vu v; __m256 h[2]; __m256i i[2]; } u = {x};
-    for (int i = 0; i < 2; i++) u.i[i] = _mm256_cvtepu16_epi32(_mm256_cvtps_ph(u.h[i], _MM_FROUND_TO_NEAREST_INT));
-    vu r = u.v;
+    vu r = (vu)_mm256_cvtepu16_epi32(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
 #endif
     return pick((x & 0x7fffffffu) > 0x7f800000u, (vu){0} + 0x7fffu, r);
 }
@@ -410,9 +444,7 @@ INLINE vf whole_of(vf x) {
 #if defined(__AVX512F__)
     return (vf)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #else
-    union { vf v; __m256 h[2]; } u = {x};
-    for (int i = 0; i < 2; i++) u.h[i] = _mm256_round_ps(u.h[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    return u.v;
+    return (vf)_mm256_round_ps((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 #endif
 }
 

@@ -12,6 +12,21 @@ static void avx2_widen(float *to, const uint16_t *from, int32_t count, bool bf16
     for (int32_t i = 0; i < count; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
 }
 
+static void avx2_split(float *low, float *high, const uint32_t *words, int32_t count, bool bf16) {
+    const __m128i half = _mm_set1_epi32(0xffff);
+    for (int32_t i = 0; i < count; i += 8) {
+        __m256i w = _mm256_loadu_si256((const __m256i *)(words + i));
+        if (bf16) {
+            _mm256_storeu_ps(low + i, _mm256_castsi256_ps(_mm256_slli_epi32(w, 16)));
+            _mm256_storeu_ps(high + i, _mm256_castsi256_ps(_mm256_and_si256(w, _mm256_set1_epi32((int32_t)0xffff0000))));
+            continue;
+        }
+        __m128i a = _mm256_castsi256_si128(w), b = _mm256_extracti128_si256(w, 1);
+        _mm256_storeu_ps(low + i, _mm256_cvtph_ps(_mm_packus_epi32(_mm_and_si128(a, half), _mm_and_si128(b, half))));
+        _mm256_storeu_ps(high + i, _mm256_cvtph_ps(_mm_packus_epi32(_mm_srli_epi32(a, 16), _mm_srli_epi32(b, 16))));
+    }
+}
+
 static inline __attribute__((always_inline)) void avx2_block(const emu_product *p, int32_t m, int32_t n, int columns) {
     __m256 s[6][2];
     for (int j = 0; j < columns; j++)
@@ -40,7 +55,7 @@ static void avx2_product(const emu_product *p) {
     }
 }
 
-const emu_mma_kit emu_mma_avx2 = {"avx2", avx2_widen, kit_split, kit_transpose, avx2_product};
+const emu_mma_kit emu_mma_avx2 = {"avx2", avx2_widen, avx2_split, kit_transpose, avx2_product};
 #else
 const emu_mma_kit emu_mma_avx2 = {"portable", kit_widen, kit_split, kit_transpose, kit_product};
 #endif
