@@ -1,4 +1,5 @@
 local fa4 = require "fa4"
+local program = require "spec.support.program"
 
 local function tensors(dtype, batch, sq, skv, hq, hkv, dim)
   local q = fa4.zeros({batch, sq, hq, dim}, {dtype = dtype})
@@ -60,6 +61,20 @@ describe("a plan", function()
     assert.is_truthy(text:find("tasks:", 1, true))
     assert.is_truthy(text:find("bf16", 1, true))
     assert.is_truthy(text:find('["rescale.threshold"] = 8', 1, true))
+  end)
+
+  it("prints the kernel's roles, registers, memories and barriers on the emulator", function()
+    local name, message = fa4.device("emu:sm_100a")
+    if not name then return pending(message) end
+    local q = fa4.zeros({1, 300, 2, 128}, {dtype = "f16"})
+    local plan = assert(fa4.attention{device = "emu:sm_100a"}:plan(q, q, q))
+    local text = tostring(plan)
+    for _, row in ipairs{"\n-- 8..11    correction   64\n", "\n-- kv               65536    98304\n", "\n-- P1               192      64\n",
+      "\n-- p_o_rescale      2      230496  256     softmax, correction  mma, correction\n", "kernel\n--   fwd_sm100_f16_d128_full"} do
+      assert.is_truthy(text:find(row, 1, true), row)
+    end
+    assert.is_true(program.widest(text) <= 80)
+    assert.equal(plan.hash, fa4.plan.parse(text).hash)
   end)
 
   it("has the hash of its content", function()

@@ -62,12 +62,12 @@ static void put_regions(writer *w, const char *title, const kernel_region *regio
 
 static void put_barriers(writer *w, const kernel_tables *t) {
     char arrives[96], waits[96];
-    put(w, "\n%-16s copies at      arrivals from                 waits\n", "barrier");
+    put(w, "\n%-16s copies at      count   from                 waits\n", "barrier");
     for (int32_t i = 0; i < t->barrier_count; i++) {
         const kernel_barrier *b = &t->barriers[i];
         char at[24];
         snprintf(at, sizeof at, b->named ? "id %d" : "%d", b->first);
-        put(w, "%-16s %-6d %-7s %-8d %-20s %s\n", b->name, b->copies, at, b->count, roles_text(b->arrives, arrives), roles_text(b->waits, waits));
+        put(w, "%-16s %-6d %-7s %-7d %-20s %s\n", b->name, b->copies, at, b->count, roles_text(b->arrives, arrives), roles_text(b->waits, waits));
     }
 }
 

@@ -474,6 +474,10 @@ local function remarks(self)
   if self.smem_bytes > 0 then
     add("budgets of a CTA: %d bytes of shared memory, %d tensor-memory columns, %d registers", self.smem_bytes,
       self.tmem_columns, self.registers)
+    local tables = self:kernel "tables" -- roles, memories, barriers: as the kernel itself is compiled from them
+    for line in (tables and "\n" .. tables or ""):gmatch("([^\n]*)\n") do
+      lines[#lines + 1] = ("-- " .. line):gsub("%s+$", "")
+    end
   end
   add("block map of batch 0, head 0 (# full, + partial, . skipped):")
   for line in self:picture():gmatch("[^\n]+") do add("%s", "  " .. line) end
