@@ -201,6 +201,24 @@ describe("the benchmark beside peers", function()
   end)
 end)
 
+describe("the count of instructions", function()
+  it("refuses arguments that it does not know", function()
+    assert.equal(2, run("instructions.lua", {"some"}).code)
+    assert.equal(0, run("instructions.lua", {"--help"}).code)
+  end)
+
+  it("prints every role's on the emulator, with and without machine code", function()
+    local result = run("instructions.lua", {}, {seconds = 120})
+    assert.equal(0, result.code, result.err)
+    if result.out:find("NVRTC", 1, true) and not result.out:find("\nfull ") then pending("no kernel can be had here") end
+    for _, name in ipairs{"full", "full, every block rescaled", "max%-free", "causal"} do
+      local softmax, correction = result.out:match("\n" .. name .. " +(%d+) +(%d+) ")
+      assert.is_true(tonumber(softmax) > 500 and tonumber(correction) > 100, result.out)
+    end
+    assert.is_true(program.widest(result.out) <= 80)
+  end)
+end)
+
 describe("the tour", function()
   it("refuses arguments that it does not know", function()
     assert.equal(2, run("fa4_tour.lua", {"two"}).code)
