@@ -146,7 +146,8 @@ local function run_reported(p)
   if status == C.FA4_FINDING then return nil, native.message(), made end
   if status ~= 0 then native.check(status) end
   if log.shows("info") then
-    log.info("attention on %s (%s): %d tiles, %d key blocks, %.0f us", made.device, made.path, made.tiles, made.blocks_visited, made.time_us)
+    log.info("attention on %s (%s): %d tiles, %d key blocks, %.0f us", made.device, made.path, made.tiles, made.blocks_visited,
+      made.time_us)
   end
   return made
 end
@@ -340,10 +341,10 @@ function attention.reference(q, k, v, problem)
   local p = request.cdata.problem
   local o = tensor.empty({q.shape[1], q.shape[2], q.shape[3], v.shape[4]}, {dtype = "f64"})
   local lse = p.lse == 1 and tensor.empty({q.shape[1], q.shape[3], q.shape[2]}, {dtype = "f64"}) or nil
-  local tensors = native.new("fa4_tensors")
-  tensors.q, tensors.k, tensors.v, tensors.o = q.view, k.view, v.view, o.view
-  if lse then tensors.lse = lse.view end
-  native.check(C.fa4_reference(native.context(), request.cdata, tensors, native.err))
+  local given = native.new("fa4_tensors")
+  given.q, given.k, given.v, given.o = q.view, k.view, v.view, o.view
+  if lse then given.lse = lse.view end
+  native.check(C.fa4_reference(native.context(), request.cdata, given, native.err))
   native.keep(request, q, k, v, o, lse)
   return {o = o, lse = lse}
 end

@@ -91,7 +91,8 @@ function meta.__tostring(i)
   }
   -- The paths are listed best first.
   if i.cpu.usable:find("^avx512 avx512_bf16") then
-    table.insert(lines, 4, entry("", "avx512_bf16 is not the default: bf16 pairs run at half the f32 rate on Intel's CPUs, as measured on one"))
+    local why = "avx512_bf16 is not the default: bf16 pairs run at half the f32 rate on Intel's CPUs, as measured on one"
+    table.insert(lines, 4, entry("", why))
   end
   for _, name in ipairs(DEVICES) do
     local device = i.devices[name]
