@@ -185,8 +185,9 @@ describe("the prompt", function()
     end
   end)
 
-  it("cuts long values to what a person reads", function()
-    local result = program.run({}, { input = "t = {} for i = 1, 1e5 do t[i] = i end\nt\nloop = {} loop.loop = loop\nloop\n" })
+  it("cuts long values to what a person reads, and continues long lines on the next", function()
+    local result = program.run({}, { input = "t = {} for i = 1, 1e5 do t[i] = i end\nt\nloop = {} loop.loop = loop\nloop\n"
+      .. "m = fa4.mask.any_of(fa4.mask.window{left = 10, right = 10}, fa4.mask.prefix{length = 3}, fa4.mask.causal())\nm\nfa4.attention{mask = m}\n" })
     local _, count = result.out:gsub("\n", "\n")
     assert.is_true(count < 20, result.out)
     assert.truthy(result.out:find("more", 1, true))

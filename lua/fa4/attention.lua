@@ -6,6 +6,7 @@ local errors = require "fa4.errors"
 local log = require "fa4.log"
 local mask = require "fa4.mask"
 local native = require "fa4.ffi"
+local page = require "fa4.page"
 local plan = require "fa4.plan"
 local report = require "fa4.report"
 local tensor = require "fa4.tensor"
@@ -299,7 +300,9 @@ function meta.__tostring(self)
   local lines = {"attention operator"}
   for _, field in ipairs(config.fields) do
     local value = self.flat[field.name]
-    if value ~= nil and value ~= field.default then lines[#lines + 1] = ("  %s = %s"):format(field.name, tostring(value)) end
+    if value ~= nil and value ~= field.default then
+      lines[#lines + 1] = page.wrap(("%s = %s"):format(field.name, tostring(value)), "  ", 4)
+    end
   end
   return table.concat(lines, "\n")
 end

@@ -1,8 +1,10 @@
 --- How the prompt shows a value: short, within 80 columns, never a million numbers. Objects that know how to print themselves do;
 -- one that prints much may have a `__short` form for here.
+local page = require "fa4.page"
+
 local show = {}
 
-local WIDTH, ENTRIES, DEPTH = 80, 40, 4
+local WIDTH, ENTRIES, DEPTH = page.width, 40, 4
 
 local function is_name(key)
   return type(key) == "string" and key:find("^[%a_][%w_]*$") ~= nil
@@ -40,6 +42,14 @@ local function sorted_keys(value)
     return type(a) < type(b)
   end)
   return keys
+end
+
+-- Lines that are too long for the terminal continue on the next one.
+local function fitting(text)
+  return (text:gsub("[^\n]+", function(line)
+    local indent = line:match("^%s*")
+    return page.length(line) > WIDTH and page.wrap(line, indent, #indent + 4) or nil
+  end))
 end
 
 local render
@@ -88,7 +98,7 @@ function render(value, depth, seen)
   elseif has_tostring(value) then
     local short = depth == 0 and rawget(getmetatable(value), "__short")
     local text = short and short(value) or tostring(value)
-    return depth == 0 and text or (text:match("^[^\n]*")) .. (text:find("\n") and " ..." or "")
+    return depth == 0 and fitting(text) or (text:match("^[^\n]*")) .. (text:find("\n") and " ..." or "")
   elseif seen[value] then
     return "{ see above }"
   elseif next(value) == nil then
