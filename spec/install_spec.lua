@@ -78,4 +78,9 @@ describe("an install tree", function()
     local catalogue = tonumber(program.shell(("stat -c %%s %s/catalogue.bin"):format(program.build)).out) or 0
     assert.is_true(tonumber(result.out) - catalogue < 5e6, ("%s of them %d catalogue"):format(result.out, catalogue))
   end)
+
+  it("has a library below 12 MB with that catalogue", function()
+    local library = program.shell(("stat -L -c %%s $(find %s/fa4 -name libfa4.so)"):format(prefix)).out
+    assert.is_true(tonumber(library) < 12e6, library)
+  end)
 end)
