@@ -261,7 +261,7 @@ static const ptx_function *whole(inliner *n, const ptx_function *entry) {
     qsort(n->labels, n->label_count, sizeof *n->labels, by_instr);
     name_labels(n);
     memcpy(labels, n->labels, n->label_count * sizeof *labels);
-    memcpy(registers, n->registers, n->registers_count * sizeof *registers);
+    if (n->registers_count > 0) memcpy(registers, n->registers, n->registers_count * sizeof *registers);
     *f = *entry;
     f->instrs = n->instrs, f->instr_count = n->count;
     f->labels = labels, f->label_count = n->label_count;
