@@ -140,7 +140,8 @@ local function emu_tensors()
     lse = fa4.zeros({1, 32, 1024})}
 end
 
--- Least seconds and most GFLOP/s of the matrix units, since each run does the same work, and the report, of a launch with or without checks.
+-- Least seconds and most GFLOP/s of the matrix units, since each run does the same work, and the report, of a launch with or without
+-- checks.
 local function time_launch(s, p, t, unchecked)
   local times, rates, report = {}, {}, nil
   t.threads, t.unchecked = s.threads, unchecked
@@ -170,7 +171,8 @@ local function bench_emu(s)
       unchecked, report.instructions / checked * 1e-6, rate, 100 * rate / peak, load_ms))
     size = #text
   end
-  print(("MMA: matrix units alone, operands fetched, and their share of the peak.\nload: parse and decode %d KB of PTX."):format(size / 1024))
+  print(("MMA: matrix units alone, operands fetched, and their share of the peak.\nload: parse and decode %d KB of PTX."):format(
+    size / 1024))
   return 0
 end
 
@@ -186,7 +188,8 @@ local function print_calls(device)
   local waited = fa4.time(function() kernel[#kernel + 1] = waiting(q, k, v, outputs).report.time_us end, {runs = 1000})
   local queued = fa4.time(function() queueing(q, k, v, outputs) end, {runs = 500})
   out.lse:to{device = "cpu"} -- waits for what is queued
-  local text = "\nA small call from Lua (128 positions, 2 heads, dim 128): queued in %.1f us; waited\nfor in %.1f us, of which the kernel %.1f us"
+  local text = "\nA small call from Lua (128 positions, 2 heads, dim 128): queued in %.1f us; " ..
+    "waited\nfor in %.1f us, of which the kernel %.1f us"
   print(text:format(queued.median_us, waited.median_us, median(kernel)))
 end
 

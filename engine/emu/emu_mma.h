@@ -61,6 +61,8 @@ typedef struct emu_mma_kit {
     const char *name;
     /* 16-bit to f32; count is a multiple of 8. */
     void (*widen)(float *to, const uint16_t *from, int32_t count, bool bf16);
+    /* Eight rows of 16 elements, `span` bytes apart from address `first` on, through a swizzle's mask; bytes is where address 0 would lie. */
+    void (*rows)(float *to, const uint8_t *bytes, uint32_t first, uint32_t span, uint32_t mask, bool bf16);
     /* 32-bit words to the f32 of their low and high halves; count is a multiple of 16. */
     void (*split)(float *low, float *high, const uint32_t *words, int32_t count, bool bf16);
     /* rows[16][16] to columns: to[k * pitch + row]. */

@@ -12,6 +12,17 @@ static void avx2_widen(float *to, const uint16_t *from, int32_t count, bool bf16
     for (int32_t i = 0; i < count; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
 }
 
+static __m256 widen8(__m128i h, bool bf16) {
+    return bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)) : _mm256_cvtph_ps(h);
+}
+
+static void avx2_rows(float *to, const uint8_t *bytes, uint32_t first, uint32_t span, uint32_t mask, bool bf16) {
+    for (int32_t r = 0; r < 8; r++, first += span, to += EMU_MMA_K) {
+        _mm256_storeu_ps(to, widen8(_mm_loadu_si128((const __m128i *)(const void *)kit_swizzled(bytes, first, mask)), bf16));
+        _mm256_storeu_ps(to + 8, widen8(_mm_loadu_si128((const __m128i *)(const void *)kit_swizzled(bytes, first + 16, mask)), bf16));
+    }
+}
+
 static void avx2_split(float *low, float *high, const uint32_t *words, int32_t count, bool bf16) {
     const __m128i half = _mm_set1_epi32(0xffff);
     for (int32_t i = 0; i < count; i += 8) {
@@ -55,7 +66,7 @@ static void avx2_product(const emu_product *p) {
     }
 }
 
-const emu_mma_kit emu_mma_avx2 = {"avx2", avx2_widen, avx2_split, kit_transpose, avx2_product};
+const emu_mma_kit emu_mma_avx2 = {"avx2", avx2_widen, avx2_rows, avx2_split, kit_transpose, avx2_product};
 #else
-const emu_mma_kit emu_mma_avx2 = {"portable", kit_widen, kit_split, kit_transpose, kit_product};
+const emu_mma_kit emu_mma_avx2 = {"portable", kit_widen, kit_rows, kit_split, kit_transpose, kit_product};
 #endif

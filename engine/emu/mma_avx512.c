@@ -15,6 +15,14 @@ static void avx512_widen(float *to, const uint16_t *from, int32_t count, bool bf
     if (i < count) kit_widen(to + i, from + i, count - i, bf16);
 }
 
+static void avx512_rows(float *to, const uint8_t *bytes, uint32_t first, uint32_t span, uint32_t mask, bool bf16) {
+    for (int32_t r = 0; r < 8; r++, first += span, to += EMU_MMA_K) {
+        __m128i low = _mm_loadu_si128((const __m128i *)(const void *)kit_swizzled(bytes, first, mask));
+        __m128i high = _mm_loadu_si128((const __m128i *)(const void *)kit_swizzled(bytes, first + 16, mask));
+        _mm512_storeu_ps(to, widen16(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1), bf16));
+    }
+}
+
 static void avx512_split(float *low, float *high, const uint32_t *words, int32_t count, bool bf16) {
     for (int32_t i = 0; i < count; i += 16) {
         __m512i w = _mm512_loadu_si512(words + i);
@@ -82,7 +90,7 @@ static void avx512_product(const emu_product *p) {
         for (int32_t n = 0; n < p->n; n += 8) block(p, m, n, 1, 8);
 }
 
-const emu_mma_kit emu_mma_avx512 = {"avx512", avx512_widen, avx512_split, avx512_transpose, avx512_product};
+const emu_mma_kit emu_mma_avx512 = {"avx512", avx512_widen, avx512_rows, avx512_split, avx512_transpose, avx512_product};
 #else
-const emu_mma_kit emu_mma_avx512 = {"portable", kit_widen, kit_split, kit_transpose, kit_product};
+const emu_mma_kit emu_mma_avx512 = {"portable", kit_widen, kit_rows, kit_split, kit_transpose, kit_product};
 #endif

@@ -108,80 +108,79 @@ static bool sound(const emu_shared_view *shared, uint32_t address, uint32_t byte
     return all == ~0ull;
 }
 
-/* Eight rows of a swizzled K-major tile, `span` bytes apart, 16 elements each. Their two chunks move by the same XOR for row r % 8. */
-static bool fetch_rows(const emu_shared_view *shared, const emu_matrix *x, uint32_t group, uint16_t *to) {
-    uint32_t span = (uint32_t)x->swizzle, first = (x->start + group * x->stride) & 0x3ffff;
-    if (span == 0 || !sound(shared, first & ~(span - 1), 8 * span)) return false;
-    for (uint32_t r = 0; r < 8; r++, to += EMU_MMA_K) {
-        uint32_t low = first + r * span, high = low + 16;
-        memcpy(to, shared->bytes + (swizzled(low, span) - shared->base), 16);
-        memcpy(to + 8, shared->bytes + (swizzled(high, span) - shared->base), 16);
+/* What the fetchers of one operand share. */
+typedef struct fetch {
+    const emu_mma_kit *kit;
+    const emu_shared_view *shared;
+    const emu_matrix *matrix;
+    bool transpose, bf16;
+    emu_fetch_fault *fault;
+} fetch;
+
+/* The address of eight rows of a swizzled tile that lie `span` bytes apart: of rows mn .. mn + 7 (K-major), or of 16 mn at k .. k + 7 (MN-major).
+ * False when they are to be taken chunk by chunk. */
+static bool find_rows(const fetch *f, uint32_t mn, uint32_t k, uint32_t *first) {
+    const emu_matrix *x = f->matrix;
+    uint32_t span = (uint32_t)x->swizzle, inner = 0, block;
+    if (span == 0) return false;
+    if (f->transpose) {
+        block = (x->start + mn / (span / 2) * x->leading + k / 8 * x->stride) & 0x3ffff;
+        inner = mn % (span / 2) * 2;
+        if (block % span != 0) return false;
+    } else {
+        block = (x->start + mn / 8 * x->stride) & 0x3ffff;
+        inner = block % span;
+        block -= inner;
     }
-    return true;
+    *first = block + inner;
+    return sound(f->shared, block, 8 * span);
 }
 
-/* Chunks run along k: 16 rows at a time, widened, then turned for A. */
-static void fetch_k_major(const emu_mma_kit *kit, const emu_shared_view *shared, const emu_matrix *matrix, bool bf16, int32_t extent,
-                          bool which_a, float *panel, emu_fetch_fault *fault) {
-    _Alignas(64) uint16_t raw[16 * EMU_MMA_K];
+/* Eight rows of 16 elements as f32: chunks run along k, or along mn when transposed. */
+static void fetch_rows(const fetch *f, uint32_t mn, uint32_t k, int32_t width, float *to) {
+    _Alignas(64) uint16_t raw[8 * EMU_MMA_K];
+    uint32_t first, span = (uint32_t)f->matrix->swizzle;
+    if (width == EMU_MMA_K && find_rows(f, mn, k, &first)) {
+        f->kit->rows(to, f->shared->bytes - f->shared->base, first, span, span == 128 ? 7 : span == 64 ? 3 : 1, f->bf16);
+        return;
+    }
+    memset(raw, 0, sizeof raw);
+    for (uint32_t r = 0; r < 8; r++)
+        for (uint32_t i = 0; i < (uint32_t)width; i += 8) {
+            uint32_t address = f->transpose ? emu_matrix_chunk(f->matrix, true, mn + i, k + r) : emu_matrix_chunk(f->matrix, false, mn + r, k + i);
+            fetch_chunk(f->shared, address, raw + r * EMU_MMA_K + i, f->fault);
+        }
+    f->kit->widen(to, raw, 8 * EMU_MMA_K, f->bf16);
+}
+
+/* Chunks run along k: 16 rows at a time, turned for A. */
+static void fetch_k_major(const fetch *f, int32_t extent, bool which_a, float *panel) {
     _Alignas(64) float rows[16 * EMU_MMA_K];
     for (int32_t first = 0; first < extent; first += 16) {
-        int32_t count = extent - first < 16 ? extent - first : 16;
-        for (int32_t i = 0; i < count; i += 8) {
-            if (fetch_rows(shared, matrix, (uint32_t)(first + i) / 8, raw + i * EMU_MMA_K)) continue;
-            for (int32_t j = i; j < i + 8; j++)
-                for (uint32_t k = 0; k < EMU_MMA_K; k += 8)
-                    fetch_chunk(shared, emu_matrix_chunk(matrix, false, (uint32_t)(first + j), k), raw + j * EMU_MMA_K + k, fault);
-        }
-        if (which_a) {
-            kit->widen(rows, raw, 16 * EMU_MMA_K, bf16);
-            kit->transpose(panel + emu_panel_a(first, 0), EMU_MMA_ROWS, rows);
-        } else {
-            kit->widen(panel + first * EMU_MMA_K, raw, count * EMU_MMA_K, bf16);
-        }
+        float *to = which_a ? rows : panel + first * EMU_MMA_K;
+        for (int32_t i = 0; i < 16 && first + i < extent; i += 8) fetch_rows(f, (uint32_t)(first + i), 0, EMU_MMA_K, to + i * EMU_MMA_K);
+        if (which_a) f->kit->transpose(panel + emu_panel_a(first, 0), EMU_MMA_ROWS, rows);
     }
-}
-
-/* The same for eight k of an MN-major tile: sixteen mn of each. */
-static bool fetch_columns(const emu_shared_view *shared, const emu_matrix *x, uint32_t mn, uint32_t k, uint16_t *to) {
-    uint32_t span = (uint32_t)x->swizzle;
-    if (span == 0) return false;
-    uint32_t block = (x->start + mn / (span / 2) * x->leading + k / 8 * x->stride) & 0x3ffff, inner = mn % (span / 2) * 2;
-    if (block % span != 0 || !sound(shared, block, 8 * span)) return false;
-    for (uint32_t r = 0; r < 8; r++, to += 16) {
-        uint32_t low = block + r * span + inner, high = low + 16;
-        memcpy(to, shared->bytes + (swizzled(low, span) - shared->base), 16);
-        memcpy(to + 8, shared->bytes + (swizzled(high, span) - shared->base), 16);
-    }
-    return true;
 }
 
 /* Chunks run along mn: rows of the panel for A, turned for B. */
-static void fetch_mn_major(const emu_mma_kit *kit, const emu_shared_view *shared, const emu_matrix *matrix, bool bf16, int32_t extent,
-                           bool which_a, float *panel, emu_fetch_fault *fault) {
-    _Alignas(64) uint16_t raw[16 * EMU_MMA_K];
+static void fetch_mn_major(const fetch *f, int32_t extent, bool which_a, float *panel) {
     _Alignas(64) float rows[16 * EMU_MMA_K];
-    memset(raw, 0, sizeof raw);
     for (int32_t first = 0; first < extent; first += 16) {
-        int32_t count = extent - first < 16 ? extent - first : 16;
-        for (uint32_t k = 0; k < EMU_MMA_K; k += 8) {
-            if (count == 16 && fetch_columns(shared, matrix, (uint32_t)first, k, raw + k * 16)) continue;
-            for (uint32_t j = k; j < k + 8; j++)
-                for (int32_t i = 0; i < count; i += 8)
-                    fetch_chunk(shared, emu_matrix_chunk(matrix, true, (uint32_t)(first + i), j), raw + j * 16 + i, fault);
-        }
-        kit->widen(rows, raw, 16 * EMU_MMA_K, bf16);
+        int32_t width = extent - first < 16 ? extent - first : 16;
+        for (uint32_t k = 0; k < EMU_MMA_K; k += 8) fetch_rows(f, (uint32_t)first, k, width, rows + k * 16);
         if (which_a)
             for (int32_t k = 0; k < EMU_MMA_K; k++) memcpy(panel + emu_panel_a(first, k), rows + k * 16, 16 * sizeof(float));
         else
-            kit->transpose(panel + first * EMU_MMA_K, EMU_MMA_K, rows);
+            f->kit->transpose(panel + first * EMU_MMA_K, EMU_MMA_K, rows);
     }
 }
 
 void emu_matrix_fetch(const emu_mma_kit *kit, const emu_shared_view *shared, const emu_matrix *matrix, bool transpose, bool bf16,
                       int32_t extent, bool which_a, float *panel, emu_fetch_fault *fault) {
-    if (transpose) fetch_mn_major(kit, shared, matrix, bf16, extent, which_a, panel, fault);
-    else fetch_k_major(kit, shared, matrix, bf16, extent, which_a, panel, fault);
+    fetch f = {kit, shared, matrix, transpose, bf16, fault};
+    if (transpose) fetch_mn_major(&f, extent, which_a, panel);
+    else fetch_k_major(&f, extent, which_a, panel);
 }
 
 void emu_panel_negate(float *panel, int32_t count) {

@@ -239,7 +239,8 @@ end
 -- arguments), `cluster` (CTAs that start together, one to three numbers), `shared` (dynamic bytes), `schedule` ("round_robin", "random",
 -- "starve"), `seed`, `ctas` ({first, count}), `max_instructions` of one CTA, `sms`, `threads`, `unchecked`, `independent` (no CTA waits for
 -- another through global memory, though the kernel could: then an instruction that could is an error, and CTAs run on several threads)
--- @treturn ?table the report: instructions by class and warp, mmas, bytes, time_us, mma_flops and mma_us of the matrix units, findings; nil when an error was found
+-- @treturn ?table the report: instructions by class and warp, mmas, bytes, time_us, mma_flops and mma_us of the matrix units, findings;
+-- nil when an error was found
 -- @treturn ?string what was found
 -- @treturn ?table the report all the same
 -- @raise on wrong arguments
