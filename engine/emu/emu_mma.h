@@ -37,6 +37,10 @@ typedef struct emu_mma_shape {
 } emu_mma_shape;
 const char *emu_mma_shape_decode(uint32_t descriptor, bool pair, emu_mma_shape *shape); /* pair: cta_group::2 */
 
+/* Where the 16 bytes at an address lie when its bits 7 and up, cut by the span's mask, flip bits 4 and up. */
+static inline uint32_t emu_swizzled(uint32_t address, uint32_t mask) {
+    return address ^ (address >> 7 & mask) << 4;
+}
 /* Shared address of the 8-element chunk that starts at (mn, k): K-major chunks run along k (k a multiple of 8), MN-major along mn. */
 uint32_t emu_matrix_chunk(const emu_matrix *matrix, bool transpose, uint32_t mn, uint32_t k);
 

@@ -18,8 +18,8 @@ static __m256 widen8(__m128i h, bool bf16) {
 
 static void avx2_rows(float *to, const uint8_t *bytes, uint32_t first, uint32_t span, uint32_t mask, bool bf16) {
     for (int32_t r = 0; r < 8; r++, first += span, to += EMU_MMA_K) {
-        _mm256_storeu_ps(to, widen8(_mm_loadu_si128((const __m128i *)(const void *)kit_swizzled(bytes, first, mask)), bf16));
-        _mm256_storeu_ps(to + 8, widen8(_mm_loadu_si128((const __m128i *)(const void *)kit_swizzled(bytes, first + 16, mask)), bf16));
+        _mm256_storeu_ps(to, widen8(_mm_loadu_si128((const __m128i *)(const void *)(bytes + emu_swizzled(first, mask))), bf16));
+        _mm256_storeu_ps(to + 8, widen8(_mm_loadu_si128((const __m128i *)(const void *)(bytes + emu_swizzled(first + 16, mask))), bf16));
     }
 }
 

@@ -17,8 +17,8 @@ static void avx512_widen(float *to, const uint16_t *from, int32_t count, bool bf
 
 static void avx512_rows(float *to, const uint8_t *bytes, uint32_t first, uint32_t span, uint32_t mask, bool bf16) {
     for (int32_t r = 0; r < 8; r++, first += span, to += EMU_MMA_K) {
-        __m128i low = _mm_loadu_si128((const __m128i *)(const void *)kit_swizzled(bytes, first, mask));
-        __m128i high = _mm_loadu_si128((const __m128i *)(const void *)kit_swizzled(bytes, first + 16, mask));
+        __m128i low = _mm_loadu_si128((const __m128i *)(const void *)(bytes + emu_swizzled(first, mask)));
+        __m128i high = _mm_loadu_si128((const __m128i *)(const void *)(bytes + emu_swizzled(first + 16, mask)));
         _mm512_storeu_ps(to, widen16(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1), bf16));
     }
 }

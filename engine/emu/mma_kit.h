@@ -11,16 +11,11 @@ static inline void kit_widen(float *to, const uint16_t *from, int32_t count, boo
         for (int32_t i = 0; i < count; i++) to[i] = half_f16_to_float(from[i]);
 }
 
-/* Where 16 bytes at an address lie when bits 7 and up, cut by the mask, flip bits 4 and up. */
-static inline const uint8_t *kit_swizzled(const uint8_t *bytes, uint32_t address, uint32_t mask) {
-    return bytes + (address ^ (address >> 7 & mask) << 4);
-}
-
 static inline void kit_rows(float *to, const uint8_t *bytes, uint32_t first, uint32_t span, uint32_t mask, bool bf16) {
     uint16_t raw[EMU_MMA_K];
     for (int32_t r = 0; r < 8; r++, first += span) {
-        memcpy(raw, kit_swizzled(bytes, first, mask), 16);
-        memcpy(raw + 8, kit_swizzled(bytes, first + 16, mask), 16);
+        memcpy(raw, bytes + emu_swizzled(first, mask), 16);
+        memcpy(raw + 8, bytes + emu_swizzled(first + 16, mask), 16);
         kit_widen(to + r * EMU_MMA_K, raw, EMU_MMA_K, bf16);
     }
 }

@@ -73,7 +73,7 @@ const char *emu_mma_shape_decode(uint32_t d, bool pair, emu_mma_shape *shape) {
 /* The pattern follows absolute address bits. */
 static uint32_t swizzled(uint32_t linear, uint32_t span) {
     uint32_t mask = span == 128 ? 7 : span == 64 ? 3 : span == 32 ? 1 : 0;
-    return linear ^ ((linear >> 7 & mask) << 4);
+    return emu_swizzled(linear, mask);
 }
 
 uint32_t emu_matrix_chunk(const emu_matrix *x, bool transpose, uint32_t mn, uint32_t k) {
