@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum { CUDA_MODULES_MAX = 16, CUDA_LAUNCHES_MAX = 16, CUDA_FREE_BLOCKS_MAX = 4096, CUDA_FREE_BYTES_MAX = 1 << 28, CUDA_STAGING_BYTES = 4 << 20 };
+enum { CUDA_MODULES_MAX = 16, CUDA_LAUNCHES_MAX = 16, CUDA_FREE_BLOCKS_MAX = 4096, CUDA_BLOCK_CLASSES = 16 * 56, CUDA_FREE_BYTES_MAX = 1 << 28, CUDA_STAGING_BYTES = 4 << 20 };
 
 /* A kernel on the device. */
 typedef struct cuda_kernel {
@@ -35,7 +35,7 @@ typedef struct cuda_launch {
 /* A freed block of device memory, kept for the next tensor of its size. */
 typedef struct cuda_block {
     CUdeviceptr address;
-    int64_t bytes;
+    int32_t next; /* of its class: place in free_blocks, from 1; 0: the last */
 } cuda_block;
 
 struct backend {
@@ -56,7 +56,7 @@ struct backend {
     cuda_kernel kernels[CUDA_MODULES_MAX];
     cuda_launch launches[CUDA_LAUNCHES_MAX];
     cuda_block free_blocks[CUDA_FREE_BLOCKS_MAX];
-    int32_t free_count;
+    int32_t first_free[CUDA_BLOCK_CLASSES], first_unused, free_places;
     int64_t free_bytes;
     int32_t kernel_count, next_kernel, launch_count, next_launch;
 };

@@ -6,43 +6,64 @@
 #include <string.h>
 
 /* Sizes are rounded to an eighth of their power of two, at least 512 bytes: blocks of one class are interchangeable. */
-static int64_t class_of(int64_t bytes) {
+typedef struct block_class {
+    int64_t bytes;
+    int32_t index;
+} block_class;
+
+static block_class class_of(int64_t bytes) {
     int64_t step = 512;
-    while (step * 16 <= bytes) step *= 2;
-    return bytes > step ? (bytes + step - 1) / step * step : step;
+    int32_t octave = 0;
+    for (; step * 16 <= bytes; step *= 2) octave++;
+    int64_t steps = bytes > step ? (bytes + step - 1) / step : 1; /* 1..16 */
+    return (block_class){steps * step, octave * 16 + (int32_t)steps - 1};
 }
 
-static void drop_block(backend *b, int32_t i) {
-    (void)b->driver.cuMemFree_v2(b->free_blocks[i].address);
-    b->free_bytes -= b->free_blocks[i].bytes;
-    b->free_blocks[i] = b->free_blocks[--b->free_count];
+/* Lists are of places in free_blocks, counted from 1; 0 ends them. */
+static bool take_block(backend *b, block_class class, void **buffer) {
+    int32_t place = b->first_free[class.index];
+    if (place == 0) return false;
+    cuda_block *block = &b->free_blocks[place - 1];
+    *buffer = (void *)(uintptr_t)block->address;
+    b->first_free[class.index] = block->next;
+    block->next = b->first_unused;
+    b->first_unused = place;
+    b->free_bytes -= class.bytes;
+    return true;
+}
+
+static bool keep_block(backend *b, block_class class, CUdeviceptr address) {
+    int32_t place = b->first_unused;
+    if (b->free_bytes + class.bytes > CUDA_FREE_BYTES_MAX) return false;
+    if (place != 0) b->first_unused = b->free_blocks[place - 1].next;
+    else if (b->free_places < CUDA_FREE_BLOCKS_MAX) place = ++b->free_places;
+    else return false;
+    b->free_blocks[place - 1] = (cuda_block){address, b->first_free[class.index]};
+    b->first_free[class.index] = place;
+    b->free_bytes += class.bytes;
+    return true;
 }
 
 void cuda_memory_trim(backend *b) {
-    while (b->free_count > 0) drop_block(b, b->free_count - 1);
-}
-
-static bool take_block(backend *b, int64_t bytes, void **buffer) {
-    for (int32_t i = b->free_count - 1; i >= 0; i--) {
-        if (b->free_blocks[i].bytes != bytes) continue;
-        *buffer = (void *)(uintptr_t)b->free_blocks[i].address;
-        b->free_bytes -= bytes;
-        b->free_blocks[i] = b->free_blocks[--b->free_count];
-        return true;
+    for (int32_t c = 0; c < CUDA_BLOCK_CLASSES; c++) {
+        for (int32_t place = b->first_free[c]; place != 0; place = b->free_blocks[place - 1].next)
+            (void)b->driver.cuMemFree_v2(b->free_blocks[place - 1].address);
+        b->first_free[c] = 0;
     }
-    return false;
+    b->first_unused = b->free_places = 0;
+    b->free_bytes = 0;
 }
 
 fa4_status cuda_buffer_create(backend *b, int64_t bytes, void **buffer, fa4_error *err) {
     CUdeviceptr address = 0;
     FA4_TRY(cuda_enter(b, err));
     if (bytes < 0 || bytes > INT64_MAX / 2) return error_set(err, FA4_BAD_ARGUMENT, "bytes: cannot be %" PRId64, bytes);
-    int64_t rounded = class_of(bytes);
-    if (take_block(b, rounded, buffer)) return FA4_OK;
-    CUresult result = b->driver.cuMemAlloc_v2(&address, (size_t)rounded);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && b->free_count > 0) { /* what is kept may be what is missing */
+    block_class class = class_of(bytes);
+    if (take_block(b, class, buffer)) return FA4_OK;
+    CUresult result = b->driver.cuMemAlloc_v2(&address, (size_t)class.bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && b->free_bytes > 0) { /* what is kept may be what is missing */
         cuda_memory_trim(b);
-        result = b->driver.cuMemAlloc_v2(&address, (size_t)rounded);
+        result = b->driver.cuMemAlloc_v2(&address, (size_t)class.bytes);
     }
     fa4_status status = cuda_check(&b->driver, result, "cuMemAlloc", "making a tensor", err);
     if (status == FA4_NO_MEMORY)
@@ -53,13 +74,8 @@ fa4_status cuda_buffer_create(backend *b, int64_t bytes, void **buffer, fa4_erro
 
 void cuda_buffer_destroy(backend *b, void *buffer, int64_t bytes) {
     if (buffer == NULL) return;
-    int64_t rounded = class_of(bytes);
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)buffer;
-    if (b->free_count < CUDA_FREE_BLOCKS_MAX && b->free_bytes + rounded <= CUDA_FREE_BYTES_MAX) {
-        b->free_blocks[b->free_count++] = (cuda_block){address, rounded};
-        b->free_bytes += rounded;
-        return;
-    }
+    if (keep_block(b, class_of(bytes), address)) return;
     if (b->driver.cuCtxSetCurrent(b->context) == CUDA_SUCCESS) (void)b->driver.cuMemFree_v2(address);
 }
 
