@@ -187,6 +187,19 @@ describe("a given output", function()
   it("may be absent where LSE is off", function()
     assert.is_nil(op{lse = false}(q, k, v).lse)
   end)
+
+  it("is the same without a report, and with the very tensors of the call before", function()
+    local silent = op{report = false}
+    local first, given = op()(q, k, v), {o = fa4.zeros({1, 40, 2, 64}, {dtype = q.dtype})}
+    for _ = 1, 3 do
+      given.o:fill(0)
+      local out = silent(q, k, v, given)
+      assert.is_nil(out.report)
+      assert.equal(first.o:get(0, 39, 1, 63), out.o:get(0, 39, 1, 63))
+    end
+    given.o:free()
+    assert.raises_text(function() silent(q, k, v, given) end, "o: the tensor was freed")
+  end)
 end)
 
 describe("what a schedule may not change", function()

@@ -136,7 +136,9 @@ local report_type, counters_type = native.typeof("fa4_report"), native.typeof("f
 
 -- Without a report: the GPU's queue takes the work, and nobody waits.
 local function run_silent(p)
-  native.check(C.fa4_run(native.context(), p.handle, tensors, nil, nil, native.err))
+  local status = C.fa4_run(native.context(), p.handle, tensors, nil, nil, native.err)
+  if status == C.FA4_FINDING then return nil, native.message() end
+  if status ~= 0 then native.check(status) end
 end
 
 local function run_reported(p)
@@ -159,7 +161,7 @@ local function run_checked(p, q, k, v, outputs, silent)
   tensors.q, tensors.k, tensors.v, tensors.o = q.view, k.view, v.view, o.view
   if lse then tensors.lse = lse.view end
   local made, message, findings
-  if silent then run_silent(p)
+  if silent then made, message = run_silent(p)
   else made, message, findings = run_reported(p) end
   native.keep(p, q, k, v, o, lse) -- C has been reading and writing their memory until here (or its queue, which outlives them).
   if message then return nil, message, findings end
@@ -179,13 +181,13 @@ function attention.run_plan(p, q, k, v, outputs, silent)
 end
 
 -- `device = "auto"` chose a GPU for tensors that lie in host memory: they are copied there, and the results back.
-local function run_on_gpu(p, q, k, v, outputs)
+local function run_on_gpu(p, q, k, v, outputs, silent)
   local device = p.device
   local function place(t) return t:to{device = device} end
   outputs = check_outputs(outputs, {batch = q.shape[1], seqlen_q = q.shape[2], heads_q = q.shape[3], dim_v = v.shape[4],
     lse = p.header.problem.lse == 1}, q)
   local there = {o = outputs.o and tensor.empty(outputs.o.shape, {dtype = outputs.o.dtype, device = device})}
-  local out, message, happened = attention.run_plan(p, place(q), place(k), place(v), there)
+  local out, message, happened = attention.run_plan(p, place(q), place(k), place(v), there, silent)
   if not out then return nil, message, happened end
   for _, name in ipairs{"o", "lse"} do
     if out[name] then out[name] = outputs[name] and outputs[name]:copy(out[name]) or out[name]:to{device = "cpu"} end
@@ -290,7 +292,7 @@ function meta.__call(self, q, k, v, outputs)
   if is_last(last, q, k, v, outputs) then return run_checked(last.plan, q, k, v, outputs or NONE, self.flat.report == false) end
   local p, message = plan_for(self, q, k, v)
   if not p then raise("%s", message) end
-  if self.flat.device == "auto" and q.device == "cpu" and p.on_gpu then return run_on_gpu(p, q, k, v, outputs) end
+  if self.flat.device == "auto" and q.device == "cpu" and p.on_gpu then return run_on_gpu(p, q, k, v, outputs, self.flat.report == false) end
   outputs = check_run(p, q, k, v, outputs)
   last.plan, last.q, last.k, last.v, last.o, last.lse = p, q, k, v, outputs.o, outputs.lse
   return run_checked(p, q, k, v, outputs, self.flat.report == false)
