@@ -347,17 +347,20 @@ static void covering_list(fa4_context *context, int most, int run_from, int step
 
 /* ---- special numbers ---- */
 
-/* NaN, +inf or -inf in one key: the rows that see it are what the reference says. Columns of both ways of exponentials. */
+/* NaN, +inf, -inf or a number that lifts scores by up to thousands of log2 units in one key: the rows that see it are what the reference says.
+ * Columns of both ways of exponentials, in the block visited first and in the one after it. */
 static void special_keys(fa4_context *context, int from, int step) {
-    static const uint16_t special[3] = {0x7e00, 0x7c00, 0xfc00};
+    static const uint16_t special[4] = {0x7e00, 0x7c00, 0xfc00, 0x63d0};
     for (int64_t column = from; column < 128; column += step)
-        for (int kind = 0; kind < 3; kind++) {
-            problem x = make_problem(1, 16, 128, 1, 1, 64, FA4_F16);
+        for (int kind = 0; kind < 4; kind++) {
+            problem x = make_problem(1, 16, 256, 1, 1, 64, FA4_F16);
+            uint64_t seed = (uint64_t)(column * 4 + kind), bits = next_random(&seed);
             fill(&x.t.q, 5, 1);
             fill(&x.t.k, 6, 1);
             fill(&x.t.v, 7, 1);
-            ((uint16_t *)x.t.k.data)[column * 64 + 3] = special[kind];
-            x.request.schedule.row_max = (int32_t)(next_random(&(uint64_t){(uint64_t)(column * 3 + kind)}) % 2);
+            ((uint16_t *)x.t.k.data)[(column + (bits & 1 ? 128 : 0)) * 64 + 3] = special[kind];
+            x.request.schedule.row_max = (int32_t)(bits >> 1 & 1);
+            x.request.schedule.exp2_first_fragment = 0;
             fa4_error err;
             fa4_report report;
             fa4_status status = run(context, &x, DEVICE, &report, &err);
@@ -553,7 +556,7 @@ static void quick(fa4_context *context) {
     unseen_then_whole(context);
     outputs(context);
     splits(context);
-    special_keys(context, 0, 8);
+    special_keys(context, 0, 7); /* 14, 28, ... are the polynomial's */
     covering_list(context, few[0], 0, 1, false);
     schedules(0, 1, few[1], few[2]);
     long_list(context, 0, 12);
