@@ -482,7 +482,7 @@ FA4_API fa4_status fa4_cache_clear(int64_t *entries, int64_t *bytes, fa4_error *
 
 /* ---- the emulator by itself: any PTX kernel, run, stepped and looked into ------------------------------------------ */
 
-/* PTX text made ready to run. Counted by what was made from it: close sessions first. */
+/* PTX text made ready to run. A session keeps its module: they may be closed in any order. */
 typedef struct fa4_emu_module fa4_emu_module;
 
 /* Every instruction that is not known or not executed is an error naming its line. */

@@ -242,6 +242,30 @@ static void check_two_threads(void) {
     for (int n = 0; n < 2; n++) close_session(&s[n]);
 }
 
+/* Finalizers run in any order: a session outlives its module's and its context's handles, and steps on. */
+static void check_emu_session_outlives_module(void) {
+    static const char text[] = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry seven()\n{\n.reg .b32 %r<2>;\n"
+                               "mov.u32 %r1, 7;\nadd.u32 %r1, %r1, %r1;\nret;\n}\n";
+    fa4_error err = {0};
+    fa4_context *context = NULL;
+    fa4_emu_module *module = NULL;
+    fa4_emu_session *stepped = NULL;
+    fa4_emu_launch launch = {.grid = {1, 1, 1}, .block = {32, 1, 1}};
+    CHECK(fa4_emu_session_open(NULL, &launch, 0, &stepped, &err) == FA4_BAD_ARGUMENT, "a session of no module: %s", err.text);
+    CHECK(fa4_context_open(NULL, &context, &err) == FA4_OK, "%s", err.text);
+    CHECK(fa4_emu_load(context, text, sizeof text - 1, &module, &err) == FA4_OK, "%s", err.text);
+    CHECK(fa4_emu_session_open(module, &launch, 0, &stepped, &err) == FA4_OK, "%s", err.text);
+    fa4_emu_close(module);
+    fa4_context_close(context);
+    if (stepped == NULL) return;
+    int32_t done = -1, bits = 0;
+    uint64_t values[32] = {0};
+    CHECK(fa4_emu_session_step(stepped, -1, 1, NULL, 0, &done, &err) == FA4_OK && done == 0, "one step: %s", err.text);
+    CHECK(fa4_emu_session_register(stepped, 0, "%r1", values, &bits, &err) == FA4_OK && values[31] == 7, "%%r1 is %d: %s", (int)values[31], err.text);
+    CHECK(fa4_emu_session_step(stepped, -1, 9, NULL, 0, &done, &err) == FA4_OK && done == 3, "to the end: %d %s", done, err.text);
+    fa4_emu_session_close(stepped);
+}
+
 int main(void) {
     session s;
     if (open_session(&s)) {
@@ -252,5 +276,6 @@ int main(void) {
     }
     close_session(&s);
     check_two_threads();
+    check_emu_session_outlives_module();
     return check_report();
 }

@@ -12,6 +12,7 @@
 #include <time.h>
 
 struct fa4_emu_module {
+    int32_t references; /* the handle's own, and one a session: finalizers run in any order */
     fa4_context *context;
     emu_module *module;
 };
@@ -31,6 +32,7 @@ fa4_status fa4_emu_load(fa4_context *context, const char *text, int64_t bytes, f
     fa4_emu_module *m = calloc(1, sizeof *m);
     *module = NULL;
     if (m == NULL) return error_set(err, FA4_NO_MEMORY, "out of memory");
+    m->references = 1;
     m->context = context;
     fa4_status status = emu_module_load(text, (size_t)bytes, context->env.cpu, &m->module, err);
     if (status != FA4_OK) {
@@ -43,7 +45,7 @@ fa4_status fa4_emu_load(fa4_context *context, const char *text, int64_t bytes, f
 }
 
 void fa4_emu_close(fa4_emu_module *m) {
-    if (m == NULL) return;
+    if (m == NULL || __atomic_sub_fetch(&m->references, 1, __ATOMIC_ACQ_REL) > 0) return;
     emu_module_destroy(m->module);
     api_context_release(m->context);
     free(m);
@@ -197,13 +199,12 @@ fa4_status fa4_emu_run(fa4_emu_module *m, const fa4_emu_launch *l, fa4_emu_repor
 
 fa4_status fa4_emu_session_open(fa4_emu_module *m, const fa4_emu_launch *l, int64_t cta, fa4_emu_session **session, fa4_error *err) {
     emu_launch launch;
-    fa4_emu_session *s = calloc(1, sizeof *s);
-    if (session == NULL || s == NULL) {
-        free(s);
-        return error_set(err, FA4_NO_MEMORY, "emu_session: out of memory, or nowhere to put it");
-    }
+    if (m == NULL || session == NULL) return error_set(err, FA4_BAD_ARGUMENT, "emu_session: expected a module and somewhere to put the session");
     *session = NULL;
+    fa4_emu_session *s = calloc(1, sizeof *s);
+    if (s == NULL) return error_set(err, FA4_NO_MEMORY, "emu_session: out of memory");
     s->module = m;
+    __atomic_add_fetch(&m->references, 1, __ATOMIC_RELAXED);
     fa4_status status = translate(m, l, &launch, &s->regions, err);
     if (status == FA4_OK) status = emu_session_open(m->module, &launch, cta, &s->session, err);
     if (status != FA4_OK) fa4_emu_session_close(s);
@@ -215,6 +216,7 @@ void fa4_emu_session_close(fa4_emu_session *s) {
     if (s == NULL) return;
     emu_session_close(s->session);
     free(s->regions);
+    fa4_emu_close(s->module);
     free(s);
 }
 

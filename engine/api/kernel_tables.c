@@ -47,7 +47,7 @@ static void put_roles(writer *w, const FwdVariant *v) {
     for (int32_t first = 0, last; first < 32 && kernel_variant_warp_role(v, first) != 0; first = last) {
         int32_t role = kernel_variant_warp_role(v, first);
         for (last = first + 1; last < 32 && kernel_variant_warp_role(v, last) == role && last % 4 != 0;) last++;
-        char warps[16];
+        char warps[32];
         if (last == first + 1) snprintf(warps, sizeof warps, "%d", first);
         else snprintf(warps, sizeof warps, "%d..%d", first, last - 1);
         put(w, "%-8s %-12s %d\n", warps, kernel_role_name(role), registers_of(v, role));
