@@ -88,7 +88,7 @@ if [ $sanitize = 1 ]; then
   FA4_BUILD=build-asan suite "specs under address and undefined sanitizers" 3600 build-asan/fa4 test --exclude-tags=weight
   # What shares memory between threads: the pool, the CPU backend on every instruction set, contexts side by side, and the machine's CTAs.
   # Whole kernels on the machine add instructions, not threads, and would take an hour here.
-  threaded=(pool_test cpu_test api_test generated_test emu_machine_test)
+  threaded=(pool_test cpu_test api_test generated_test emu_machine_test emu_cluster_test)
   SETUP_TARGETS=${threaded[*]} setup_build build-tsan "${sanitized[@]}" "-DFA4_SANITIZE=thread"
   c_tests build-tsan "${threaded[@]}"
 elif [ $fuzz = 1 ]; then

@@ -384,7 +384,7 @@ static void test_npz_bomb(void) {
     static blob zeros;
     npy(&zeros, "{'descr': '<f4', 'fortran_order': False, 'shape': (16000,), }", 64000);
     member members[8];
-    static char names[8][8];
+    static char names[8][16];
     for (int i = 0; i < 8; i++) {
         snprintf(names[i], sizeof names[i], "%d.npy", i);
         members[i] = (member){.name = names[i], .content = &zeros, .method = 8};

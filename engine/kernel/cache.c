@@ -232,6 +232,8 @@ static int newest_first(const void *a, const void *b) {
 
 static bool add_found(found **list, int64_t *count, int64_t *room, const char *file,
                       const struct stat *info) {
+    size_t length = strlen(file);
+    if (length >= sizeof (*list)->file) return true; // no name of ours is so long
     if (*count == *room) {
         int64_t larger = *room ? *room * 2 : 64;
         found *copy = realloc(*list, (size_t)larger * sizeof *copy);
@@ -240,7 +242,7 @@ static bool add_found(found **list, int64_t *count, int64_t *room, const char *f
         *room = larger;
     }
     found *f = &(*list)[(*count)++];
-    snprintf(f->file, sizeof f->file, "%s", file);
+    memcpy(f->file, file, length + 1);
     f->bytes = info->st_size;
     f->used = info->st_mtim;
     return true;
