@@ -24,6 +24,12 @@ static double natural_reference(const cpu_job *job, const cpu_rows *rows, int32_
                                  : (double)rows->reference_log2[row] * 0.69314718055994531;
 }
 
+/* The natural logarithm of a row's sum of exponentials, in the kernels' steps (f32, log2 units), so that bits are theirs. */
+static float log_sum_exp(const cpu_job *job, const cpu_rows *rows, int32_t row, float sum) {
+    if (is_far_row(rows, row)) return (float)(log((double)sum) + natural_reference(job, rows, row));
+    return ((float)log2((double)sum) + rows->reference_log2[row]) * 0.69314718f;
+}
+
 static float reference_units(const cpu_job *job, float reference) {
     float log2 = reference * job->scale_log2;
     return job->whole_units ? rintf(log2) : log2;

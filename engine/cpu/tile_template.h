@@ -263,7 +263,7 @@ static void store_row(const tile_state *t, int32_t row) {
     char *to = (char *)(uintptr_t)tensor_row(o, t->task->batch, position, head);
     memcpy(to, out, (size_t)h->problem.dim_v * element_bytes(o->dtype));
     if (!h->problem.lse) return;
-    float lse = empty ? -INFINITY : (float)(log((double)row_sum) + reference);
+    float lse = empty ? -INFINITY : log_sum_exp(job, t->rows, row, row_sum);
     memcpy((char *)(uintptr_t)tensor_row(&job->tensors->lse, t->task->batch, head, position), &lse,
            sizeof lse);
 }
