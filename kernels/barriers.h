@@ -97,13 +97,15 @@ enum {
     PIPE (o_store,  1,              FWD_ROLE_SOFTMAX,  FWD_SM90_WARPS(V),  FWD_ROLE_STORE,    1)
 
 /* redo_vote: a consumer warpgroup agrees to compute a block's scores again, id 1 + warpgroup (max-free only). warp_pair: the two 16-row
- * warps of one counted 32-row warp, id 4 + pair (counter builds only). s_order: whose turn it is, id 10 + warpgroup (order barrier only). */
+ * warps of one counted 32-row warp, id 4 + pair (counter builds only). s_order: whose turn it is, id 10 + warpgroup (order barrier only).
+ * negated: the rows of Q have changed sign in shared memory, id 13 + warpgroup (192 rows and a negative scale only). */
 #define FWD_SM90_NAMED(V, NAMED)                                                                                                   \
     /*    name       first  ids                    threads                   arrives            waits */                           \
     NAMED(all,       0,     1,                     FWD_SM90_THREADS(V),      FWD_ROLE_ALL,      FWD_ROLE_ALL)                      \
     NAMED(redo_vote, 1,     (V).tile_rows / 64,    128,                      FWD_ROLE_SOFTMAX,  FWD_ROLE_SOFTMAX)                  \
     NAMED(warp_pair, 4,     (V).tile_rows / 32,    64,                       FWD_ROLE_SOFTMAX,  FWD_ROLE_SOFTMAX)                  \
-    NAMED(s_order,   10,    2,                     256,                      FWD_ROLE_SOFTMAX,  FWD_ROLE_SOFTMAX)
+    NAMED(s_order,   10,    (V).tile_rows / 64,    256,                      FWD_ROLE_SOFTMAX,  FWD_ROLE_SOFTMAX)                  \
+    NAMED(negated,   13,    (V).tile_rows / 192 * 3, 128,                    FWD_ROLE_SOFTMAX,  FWD_ROLE_SOFTMAX)
 
 /* Regions of dynamic shared memory in order, bytes; the first starts on a 1,024-byte boundary. A task record outlives its Q slot; a step record lies beside its K slot. */
 #define FWD_SM90_SMEM(V, REGION)                                                                   \

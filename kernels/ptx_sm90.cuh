@@ -231,7 +231,18 @@ template <bool BF16, int TRANSPOSE_B> DEVICE void wgmma_m64n128k16(float (&d)[64
     else WGMMA_M64N128K16("f16");
 #undef WGMMA_M64N128K16
 }
-// The same for 64 x 64.
+// The same with a (64 x 16) in shared memory too, K-major.
+template <bool BF16> DEVICE void wgmma_m64n128k16_shared(float (&d)[64], u64 a, u64 b, u32 accumulate) {
+#define WGMMA_M64N128K16_SHARED(TYPE)                                                                                          \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"                                                                 \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " {" WGMMA_64_NAMES "}, %64, %65, p, 1, 1, 0, 0;\n}" \
+                 : WGMMA_16(0), WGMMA_16(16), WGMMA_16(32), WGMMA_16(48)                                                       \
+                 : "l"(a), "l"(b), "r"(accumulate))
+    if constexpr (BF16) WGMMA_M64N128K16_SHARED("bf16");
+    else WGMMA_M64N128K16_SHARED("f16");
+#undef WGMMA_M64N128K16_SHARED
+}
+// The same as the first for 64 x 64.
 template <bool BF16, int TRANSPOSE_B> DEVICE void wgmma_m64n64k16(float (&d)[32], const u32 *a, u64 b, u32 accumulate) {
 #define WGMMA_M64N64K16(TYPE)                                                                                                  \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"                                                                 \

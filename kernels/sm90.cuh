@@ -29,16 +29,19 @@ constexpr int TILE_KEYS = 128;
 constexpr int WARPGROUPS = TILE_ROWS / 64; // consumers, 64 rows each
 constexpr int WARPS = 4 * WARPGROUPS;
 constexpr int THREADS = 128 + 128 * WARPGROUPS;
+constexpr bool Q_IN_REGISTERS = WARPGROUPS < 3; // three warpgroups' 160 registers have no room for it
 constexpr int Q_STAGES = FA4_Q_STAGES;
 constexpr int KV_STAGES = FA4_KV_STAGES;
 
-constexpr u32 ORDER_BARRIER = 10; // named barriers 10 and 11: the turns of warpgroups 0 and 1
+constexpr u32 ORDER_BARRIER = 10;   // named barriers from 10 on: the turns of the warpgroups
+constexpr u32 NEGATED_BARRIER = 13; // from 13 on: a warpgroup has changed the sign of its rows of Q
 
-static_assert(!FA4_ORDER_BARRIER || WARPGROUPS == 2, "two warpgroups take turns");
+static_assert(!FA4_ORDER_BARRIER || WARPGROUPS > 1, "warpgroups take turns");
 static_assert(FA4_TILE_KEYS == 128, "a score block is one 64 x 128 accumulator");
 static_assert(DIM == 64 || DIM == 128, "the head dimension's class is 64 or 128");
 static_assert(TILE_ROWS == 64 || TILE_ROWS == 128 || (TILE_ROWS == 192 && DIM == 64 && FA4_MASK_CLASS != FWD_BITS),
               "192 rows are three warpgroups: registers allow that for dim 64 only, and bit tiles have 128 rows");
+static_assert(TILE_ROWS < 192 || (!FA4_SOFT_CAP && FA4_EMULATED_PAIRS == 0), "with these, three warpgroups would spill");
 static_assert((KV_STAGES & (KV_STAGES - 1)) == 0 && (Q_STAGES & (Q_STAGES - 1)) == 0, "ring slots are a mask of the count");
 
 // Registers a thread, by role. The pool is what the CTA was launched with: threads x the entry registers that ptxas gives.

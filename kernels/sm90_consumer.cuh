@@ -1,7 +1,8 @@
 // The softmax role of the Hopper kernel: a warpgroup owns 64 query rows of the tile from Q fragment to stored O.
 //
-// One step, steady state:   issue S' = Q K'^T, issue O += P V, wait for S', first half of the weights, wait for O (P is free),
-// second half and packing of P', checks. At a tile's end the same step joins the next tile's first scores with this tile's last P V.
+// One step, steady state:   issue S' = Q K'^T, issue O += P V, wait for S', a look for scores that move a reference, wait for O (P is
+// free), the weights and packing of P'. Max-free: first half of the weights, wait for O, second half and packing, checks.
+// At a tile's end the same step joins the next tile's first scores with this tile's last P V.
 #ifndef FA4_KERNELS_SM90_CONSUMER_CUH
 #define FA4_KERNELS_SM90_CONSUMER_CUH
 
@@ -21,6 +22,7 @@ struct Consumer {
 
     float s[64], o[DIM / 2];
     u32 p[32], q[DIM / 4];
+    u64 q_descriptor;
     Rows rows;
     int low[2], high[2]; // class interval: keys [low, high) of the lane's rows
     Ring<Q_STAGES> q_ring;
@@ -50,17 +52,32 @@ struct Consumer {
         }
     }
 
-    // The next task, its Q in registers. Returns its steps, or FWD_NO_TASK at the end. The Q slot is still held: release_q.
+    // The next task, its Q in registers or known by its place. Returns its steps, or FWD_NO_TASK at the end. The Q slot is still held: release_q.
     DEVICE int take_task() {
         wait(smem.q_load_full(q_ring.slot()), q_ring.parity());
         FwdTask task = read_task(smem.task(q_ring.uses));
         int steps = uniform(task.steps);
         if (steps == FWD_NO_TASK) return FWD_NO_TASK;
-        load_q_fragments(q, smem.q(q_ring.slot()), warp, lane, q_sign);
+        const u32 tile = smem.q(q_ring.slot());
+        if (Q_IN_REGISTERS) {
+            load_q_fragments(q, tile, warp, lane, q_sign);
+        } else {
+            q_descriptor = smem_descriptor(tile + (warp / 4) * 64 * 128, 0);
+            if (q_sign != 0) {
+                negate_rows(tile, warp, lane);
+                ptx::bar_sync(NEGATED_BARRIER + warp / 4, 128);
+            }
+        }
         load_intervals(task);
         return steps;
     }
+    // Once the task's first scores were issued: its slot, where Q has been taken to registers; else that of the task before.
     DEVICE void release_q() {
+        if (!Q_IN_REGISTERS) {
+            if (q_ring.uses > 0) release(smem.q_load_empty((q_ring.uses - 1) & (Q_STAGES - 1)));
+            q_ring.advance();
+            return;
+        }
         ptx::fence_proxy_async_shared(); // ordinary reads, then a TMA write
         __syncwarp();
         release(smem.q_load_empty(q_ring.slot()));
@@ -128,22 +145,27 @@ struct Consumer {
         if (MASKED) mask(record, step, k_slot);
     }
 
+    DEVICE void issue_scores_of(u32 k_slot) {
+        u64 k = smem_descriptor(smem.k(0), 0) + k_slot * (KV_BYTES >> 4);
+        if (Q_IN_REGISTERS) issue_scores(s, q, k);
+        else issue_scores(s, q_descriptor, k);
+    }
     DEVICE void issue_next_scores() {
         wait(smem.k_load_full(k_ring.slot()), k_ring.parity());
-        issue_scores(s, q, smem_descriptor(smem.k(0), 0) + k_ring.slot() * (KV_BYTES >> 4));
+        issue_scores_of(k_ring.slot());
     }
     DEVICE void issue_next_output(u32 accumulate) {
         wait(smem.v_load_full(v_ring.slot()), v_ring.parity());
         issue_output(o, p, smem_descriptor(smem.v(0), KV_HALF_BYTES) + v_ring.slot() * (KV_BYTES >> 4), accumulate);
     }
-    // S of the next block and O of this one; returns when S is there and P V still runs. With the order barrier the two warpgroups take
+    // S of the next block and O of this one; returns when S is there and P V still runs. With the order barrier the warpgroups take
     // turns at the tensor cores.
     DEVICE void issue_both(u32 accumulate) {
-        const u32 turn = ORDER_BARRIER + warp / 4;
+        const u32 turn = ORDER_BARRIER + warp / 4, next = warp / 4 == WARPGROUPS - 1 ? ORDER_BARRIER : turn + 1;
         if (FA4_ORDER_BARRIER) ptx::bar_sync(turn, 256);
         issue_next_scores();
         issue_next_output(accumulate);
-        if (FA4_ORDER_BARRIER) ptx::bar_arrive(turn ^ 1, 256);
+        if (FA4_ORDER_BARRIER) ptx::bar_arrive(next, 256);
         ptx::wgmma_wait_group<1>();
         pin(s);
         k_ring.advance();
@@ -156,7 +178,7 @@ struct Consumer {
         v_ring.advance();
     }
 
-    // Weights of the block in s, P V of the block before finishing in their middle.
+    // Weights of the block in s; max-free: P V of the block before finishing in their middle.
     template <bool MASKED> DEVICE void weigh_and_pack(float (&sum)[2]) {
         float shift[2] = {rows.reference[0], rows.reference[1]};
         // In a whole max-free block a row that has seen no key keeps -inf here: its weights become infinite and bring on the redo.
@@ -165,7 +187,7 @@ struct Consumer {
         weights<0, WEIGHTS_BEFORE_WAIT, MASKED>(s, shift, numbers.scale_log2, sum);
         // Never taken (weights are positive): it ends a basic block, or ptxas hoists the wait above the weights.
         if (WEIGHTS_BEFORE_WAIT > 0 && sum[0] + sum[1] < 0.0f) ptx::nanosleep_0();
-        wait_output();
+        if (MAX_FREE) wait_output();
         weights<WEIGHTS_BEFORE_WAIT, 64, MASKED>(s, shift, numbers.scale_log2, sum);
         pack(p, s);
     }
@@ -189,7 +211,7 @@ struct Consumer {
     template <bool MASKED> DEVICE bool fix_up(u32 record, int step, u32 k_slot, float (&sum)[2], float (&alpha)[2]) {
         float largest = ptx::max_nan(sum[0], sum[1]);
         if (__any_sync(~0u, ptx::bar_red_or(1 + warp / 4, 128, !(largest <= SUM_LIMIT)))) {
-            issue_scores(s, q, smem_descriptor(smem.k(0), 0) + k_slot * (KV_BYTES >> 4));
+            issue_scores_of(k_slot);
             ptx::wgmma_wait_group<0>();
             pin(s);
             if (COUNTS) decisions.fixups = 1;
@@ -211,6 +233,11 @@ struct Consumer {
         return false;
     }
 
+    DEVICE void rescale(const float (&alpha)[2]) {
+#pragma unroll
+        for (int i = 0; i < DIM / 2; i++) o[i] *= alpha[(i >> 1) & 1];
+    }
+
     // A block that is not its tile's first.
     template <bool MASKED> DEVICE void next_block(u32 record, int step, u32 accumulate) {
         const u32 k_slot = k_ring.slot();
@@ -218,19 +245,19 @@ struct Consumer {
         if (!MAX_FREE && !HAS_STEP_LIST) release(smem.k_load_empty(k_slot));
         prepare_scores<MASKED>(record, step, k_slot);
         float sum[2], alpha[2];
-        bool moved = false;
-        if (!MAX_FREE) moved = move_references(s, rows, alpha, numbers, decisions);
-        else if (MASKED) adopt_references();
+        if (MAX_FREE) {
+            if (MASKED) adopt_references();
+        } else {
+            bool near = COUNTS || may_move(s, rows);
+            wait_output();
+            if (near && move_references(s, rows, alpha, numbers, decisions)) rescale(alpha);
+        }
         weigh_and_pack<MASKED>(sum);
-        if (MAX_FREE) moved = fix_up<MASKED>(record, step, k_slot, sum, alpha);
+        if (MAX_FREE && fix_up<MASKED>(record, step, k_slot, sum, alpha)) rescale(alpha);
         if (MAX_FREE && COUNTS) count_spared(s, decisions);
         if (MAX_FREE || HAS_STEP_LIST) release_k(k_slot); // a redo reads K again; a mask reads the step
         rows.sum[0] += sum[0];
         rows.sum[1] += sum[1];
-        if (moved) {
-#pragma unroll
-            for (int i = 0; i < DIM / 2; i++) o[i] *= alpha[(i >> 1) & 1];
-        }
         count_block(record);
     }
 
@@ -247,6 +274,7 @@ struct Consumer {
         row_max(s, x);
         rows.reference[0] = first_reference(x[0], numbers);
         rows.reference[1] = first_reference(x[1], numbers);
+        if (!MAX_FREE) rows.bound[0] = moving_bits(rows.reference[0], numbers), rows.bound[1] = moving_bits(rows.reference[1], numbers);
     }
 
     // ---- results ----
@@ -359,10 +387,10 @@ struct Consumer {
 };
 
 DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane) {
-    Consumer c{params, smem, {params.scale_log2, params.threshold}, warp, lane};
+    Consumer c{params, smem, {params.scale_log2, params.threshold, 0.999999f / params.scale_log2}, warp, lane};
     c.limit = params.weight_limit;
     c.q_sign = params.scale_negative ? 0x80008000u : 0;
-    if (FA4_ORDER_BARRIER && warp >= 4) ptx::bar_arrive(ORDER_BARRIER, 256); // the first turn is warpgroup 0's
+    if (FA4_ORDER_BARRIER && warp / 4 == WARPGROUPS - 1) ptx::bar_arrive(ORDER_BARRIER, 256); // the first turn is warpgroup 0's
     int steps = c.take_task();
     if (steps == FWD_NO_TASK) {
         c.end_store();
@@ -404,6 +432,7 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
         c.release_q();
         c.first_references(next_record, k_slot);
         c.release_k(k_slot);
+        if (!MAX_FREE) c.wait_output();
         c.weigh_and_pack<true>(sum);
         c.rows.sum[0] = sum[0], c.rows.sum[1] = sum[1];
         c.count_first_block(next_record);

@@ -11,16 +11,16 @@
 // Numbers of the tasks that this CTA runs. The counter is fetched once a task, CTAs' first tasks being their own numbers; so the
 // fetch that returns task_count - 1 is the launch's last, and it leaves the counter at 0 for the next launch.
 struct TaskNumbers {
-    int now, end, stride;
+    int now, end;
     DEVICE explicit TaskNumbers(const FwdParams &params) {
         bool list = params.take == FWD_TAKE_LIST;
         now = list ? params.worker_first[blockIdx.x] : blockIdx.x;
         end = list ? params.worker_first[blockIdx.x + 1] : params.task_count;
-        stride = list ? 1 : gridDim.x;
     }
     // The number after `now`; asked for long before it is used, so that the counter's latency is hidden.
     DEVICE int next(const FwdParams &params) const {
-        if (params.take != FWD_TAKE_COUNTER) return now + stride;
+        if (params.take == FWD_TAKE_LIST) return now + 1;
+        if (params.take == FWD_TAKE_STRIDE) return now + gridDim.x;
         int taken = atomicAdd(params.next_task, 1);
         if (taken == params.task_count - 1) *params.next_task = 0;
         return taken + gridDim.x;
@@ -35,6 +35,9 @@ DEVICE FwdTask fetch_task(const FwdParams &params, const TaskNumbers &numbers) {
     halves[1] = __ldg(from + 1);
     return task;
 }
+
+// Three consumer warpgroups leave 32 registers, too few to hold a second record; their rings are deep enough to hide its latency.
+constexpr bool FETCH_EARLY = WARPGROUPS < 3;
 
 struct Loader {
     const FwdParams &params;
@@ -123,9 +126,9 @@ DEVICE void load_role(const FwdParams &params, Smem smem) {
             loader.load_due_v();
             loader.v_block = key_block, loader.v_head = head, loader.v_batch = task.batch;
             // By the second step the counter has answered: the record's latency hides behind the waits for slots.
-            if (i == 1 && numbers.now < numbers.end) next = fetch_task(params, numbers);
+            if (FETCH_EARLY && i == 1 && numbers.now < numbers.end) next = fetch_task(params, numbers);
         }
-        if (task.steps < 2 && numbers.now < numbers.end) next = fetch_task(params, numbers);
+        if ((!FETCH_EARLY || task.steps < 2) && numbers.now < numbers.end) next = fetch_task(params, numbers);
         task = next;
     }
     loader.load_due_v();

@@ -1,5 +1,5 @@
-// Matrix work and stores of a consumer warp of the Hopper kernel: Q fragments, S = Q K^T and O += P V by wgmma with the A operand in
-// registers, and the normalised rows of O through shared memory.
+// Matrix work and stores of a consumer warp of the Hopper kernel: Q fragments, S = Q K^T and O += P V by wgmma, P and in tiles of up to 128
+// rows Q in registers, and the normalised rows of O through shared memory.
 #ifndef FA4_KERNELS_SM90_MMA_CUH
 #define FA4_KERNELS_SM90_MMA_CUH
 
@@ -28,6 +28,16 @@ DEVICE void load_q_fragments(u32 (&q)[DIM / 4], u32 tile, u32 warp, u32 lane, u3
     }
 }
 
+// A negative scale where Q is read from shared memory: changes the sign of the warp's 16 rows there. Its warpgroup then meets at a barrier.
+DEVICE void negate_rows(u32 tile, u32 warp, u32 lane) {
+    uint4 *rows = static_cast<uint4 *>(__cvta_shared_to_generic(tile + 16 * warp * 128));
+    for (int i = 0; i < 16 * 128 / 16; i += 32) {
+        uint4 x = rows[i + lane];
+        rows[i + lane] = make_uint4(x.x ^ 0x80008000u, x.y ^ 0x80008000u, x.z ^ 0x80008000u, x.w ^ 0x80008000u);
+    }
+    ptx::fence_proxy_async_shared(); // ordinary writes, then wgmma's reads
+}
+
 // S = Q K^T, issued and committed.
 DEVICE void issue_scores(float (&s)[64], u32 (&q)[DIM / 4], u64 k_descriptor) {
     pin(s);
@@ -36,6 +46,19 @@ DEVICE void issue_scores(float (&s)[64], u32 (&q)[DIM / 4], u64 k_descriptor) {
 #pragma unroll
     for (int k = 0; k < DIM / 16; k++)
         ptx::wgmma_m64n128k16<IS_BF16, 0>(s, q + 4 * k, k_descriptor + (k & 3) * 2 + (k >> 2) * (KV_HALF_BYTES >> 4), k > 0);
+    ptx::wgmma_commit_group();
+}
+
+// The same with the warpgroup's 64 rows of Q in shared memory.
+DEVICE void issue_scores(float (&s)[64], u64 q_descriptor, u64 k_descriptor) {
+    pin(s);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < DIM / 16; k++) {
+        u64 step = (k & 3) * 2 + (k >> 2) * (KV_HALF_BYTES >> 4);
+        u64 q_step = (k & 3) * 2 + (k >> 2) * (Q_HALF_BYTES >> 4);
+        ptx::wgmma_m64n128k16_shared<IS_BF16>(s, q_descriptor + q_step, k_descriptor + step, k > 0);
+    }
     ptx::wgmma_commit_group();
 }
 

@@ -18,6 +18,7 @@ constexpr float SUM_LIMIT = 1e37f; // a larger sum may hide a weight that is no 
 struct Rows {
     float reference[2];
     float sum[2]; // of this lane's keys; the quad is added up at the end
+    int bound[2]; // ordinary blocks: scores that read as less, as integers, move nothing
 };
 
 // What a lane decided, for counter builds; empty otherwise.
@@ -28,6 +29,7 @@ struct Decisions {
 
 struct Numbers { // launch parameters that the loop keeps in registers
     float scale_log2, threshold;
+    float units; // of the score in one log2 unit, a little less
 };
 
 DEVICE float quad_max(float x) {
@@ -50,6 +52,19 @@ DEVICE void row_max(const float (&s)[64], float (&x)[2]) {
         for (int k = 0; k < 4; k++) a[k] = ptx::max_nan(a[k], ptx::max_nan(s[i + 2 * k], s[i + 2 * k + 1]));
 #pragma unroll
     for (int h = 0; h < 2; h++) x[h] = quad_max(ptx::max_nan(a[h], a[h + 2]));
+}
+
+// Largest score of both rows read as an integer: right when one is positive or NaN (the tensor cores' NaN is positive); else below 0.
+DEVICE void row_max_bits(const float (&s)[64], int (&x)[2]) {
+    int a[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) a[k] = maximum(__float_as_int(s[2 * k]), __float_as_int(s[2 * k + 1]));
+#pragma unroll
+    for (int i = 8; i < 64; i += 8)
+#pragma unroll
+        for (int k = 0; k < 4; k++) a[k] = maximum(maximum(a[k], __float_as_int(s[i + 2 * k])), __float_as_int(s[i + 2 * k + 1]));
+    x[0] = maximum(a[0], a[2]);
+    x[1] = maximum(a[1], a[3]);
 }
 
 // The subtrahend of a row's exponents; 0 while the row has seen no key, so that -inf - (-inf) never happens.
@@ -122,6 +137,20 @@ DEVICE float first_reference(float x, Numbers numbers) {
     return FA4_INTEGER_REFERENCE ? rintf(x * numbers.scale_log2) : x * numbers.scale_log2;
 }
 
+// A row's reference may move from this score on, read as an integer. What is below 0 does not order that way: every block then looks closer.
+DEVICE int moving_bits(float reference, Numbers numbers) {
+    float bound = fmaf(numbers.threshold, numbers.units, reference);
+    if (!((bound - reference) * numbers.scale_log2 <= numbers.threshold)) bound = reference;
+    return bound >= 0.0f ? __float_as_int(bound) + 1 : -2147483647 - 1;
+}
+
+// Whether a row of the warp may have to move: a look at the scores alone, half the work of their maximum and no exchange with the quad.
+DEVICE bool may_move(const float (&s)[64], const Rows &rows) {
+    int bits[2];
+    row_max_bits(s, bits);
+    return __any_sync(~0u, bits[0] >= rows.bound[0] || bits[1] >= rows.bound[1]);
+}
+
 // Ordinary step: moves the reference of each row whose maximum passed the threshold. True when a row of the warp moved; alpha is
 // what its sum and its O must be multiplied by (1 for a row that stays).
 DEVICE bool move_references(const float (&s)[64], Rows &rows, float (&alpha)[2], Numbers numbers, Decisions &decisions) {
@@ -144,6 +173,7 @@ DEVICE bool move_references(const float (&s)[64], Rows &rows, float (&alpha)[2],
         alpha[h] = moves[h] ? factor : 1.0f;
         rows.sum[h] *= alpha[h];
         rows.reference[h] = moves[h] ? x[h] : rows.reference[h];
+        rows.bound[h] = moving_bits(rows.reference[h], numbers);
     }
     return true;
 }

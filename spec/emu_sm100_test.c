@@ -520,8 +520,10 @@ static void outputs(fa4_context *context) {
 
 #ifdef EMU_SPLITS
 #include "emu_splits.h"
+#include "emu_wide.h"
 #else
 static void splits(fa4_context *context) { (void)context; }
+static void wide(fa4_context *context) { (void)context; }
 #endif
 
 #ifdef EMU_LISTS
@@ -556,6 +558,7 @@ static void quick(fa4_context *context) {
     unseen_then_whole(context);
     outputs(context);
     splits(context);
+    wide(context);
     special_keys(context, 0, 7); /* 14, 28, ... are the polynomial's */
     covering_list(context, few[0], 0, 1, false);
     schedules(0, 1, few[1], few[2]);

@@ -68,10 +68,14 @@ static fa4_status supports_sm100(const fa4_plan_header *h, fa4_error *err) {
 
 static fa4_status supports_sm90(const fa4_plan_header *h, fa4_error *err) {
     const fa4_schedule *s = &h->schedule;
-    if (s->tile_rows != 128 && s->tile_rows != 64)
-        return error_set(err, FA4_UNSUPPORTED, "tile_rows: %s computes tiles of 64 or 128 rows, got %d", h->device, s->tile_rows);
-    if (s->order_barrier && s->tile_rows != 128)
-        return error_set(err, FA4_UNSUPPORTED, "order_barrier: two warpgroups take turns, a tile of %d rows has one", s->tile_rows);
+    if (s->tile_rows > 128 && h->problem.dim > 64)
+        return error_set(err, FA4_UNSUPPORTED, "tile_rows: %s computes tiles of 64 or 128 rows, up to dim 64 of 192 too, got %d", h->device, s->tile_rows);
+    if (s->tile_rows > 128 && (h->problem.soft_cap > 0 || s->exp2_emulated_pairs > 0))
+        return error_set(err, FA4_UNSUPPORTED, "tile_rows: 192 leave %s no registers for a soft cap or exp2_emulated_pairs", h->device);
+    if (h->packed && (h->group & (h->group - 1)) != 0)
+        return error_set(err, FA4_UNSUPPORTED, "gqa_packing: %s packs groups that are a power of two, got %d", h->device, h->group);
+    if (s->order_barrier && s->tile_rows == 64)
+        return error_set(err, FA4_UNSUPPORTED, "order_barrier: warpgroups take turns, a tile of 64 rows has one");
     if (s->kv_splits > 1 && s->kv_order == FA4_KV_SINK_FIRST && launch_derives_steps(h))
         return error_set(err, FA4_UNSUPPORTED, "kv_order: %s splits the keys (kv_splits %d) in \"reverse\" or \"forward\" order", h->device,
                          s->kv_splits);

@@ -67,6 +67,41 @@ static void resolve_shape(fa4_plan_header *h) {
     h->scale_log2 = (float)fmin(fmax(magnitude * 1.4426950408889634074, 0x1p-100), 0x1p126);
 }
 
+/* What a persistent launch takes with tiles of so many positions, in (row, key block) pairs of one CTA: its share of all, or the longest tile. */
+static double tile_cost(const plan_parts *parts, int64_t rows, int64_t positions, int64_t workers) {
+    const fa4_plan_header *h = &parts->header;
+    int64_t sum = 0, longest = 0;
+    for (int64_t from = 0; from < h->problem.seqlen_q; from += positions) {
+        int32_t low = INT32_MAX, high = 0;
+        for (int64_t i = from; i < plan_min(from + positions, h->problem.seqlen_q); i++) {
+            if (parts->row_lo[i] >= parts->row_hi[i]) continue;
+            if (parts->row_lo[i] < low) low = parts->row_lo[i];
+            if (parts->row_hi[i] > high) high = parts->row_hi[i];
+        }
+        int64_t blocks = high > 0 ? size_ceil_divide(high, h->schedule.tile_keys) - low / h->schedule.tile_keys : 0;
+        sum += blocks;
+        longest = plan_max(longest, blocks);
+    }
+    double share = (double)sum * (double)(h->problem.batch * h->heads) / (double)workers;
+    return (double)rows * (share > (double)longest ? share : (double)longest);
+}
+
+/* Tiles of 192 rows keep a third warpgroup at work on the same keys: on an H200 1.09 to 1.15 of the speed for each row and key at dim 64, of which
+ * a coarser grain may cost all (1,024 positions, causal: 0.86 in all). */
+static bool prefers_192_rows(const plan_parts *parts, const plan_limits *limits) {
+    enum { ROWS = 192 };
+    const fa4_plan_header *h = &parts->header;
+    const fa4_schedule *s = &h->schedule;
+    bool fits = is_sm90(h) && s->tile_rows == 128 && h->problem.dim <= 64 && h->problem.dim_v <= 64 && h->mask_class != FA4_CLASS_BITS &&
+                (!h->packed || ROWS % h->group == 0) && (h->packed || !s->gqa_packing || ROWS % h->group != 0 || h->group == 1);
+    /* Max-free blocks were not faster; a soft cap and the polynomial want more registers than three warpgroups have. */
+    bool usual = s->row_max == FA4_ROW_MAX_EACH_BLOCK && h->problem.soft_cap == 0 && s->exp2_emulated_pairs <= 0 && s->order_barrier != 1 &&
+                 s->registers_softmax == -1 && s->registers_other == -1 && s->kv_splits <= 1;
+    if (!fits || !usual) return false;
+    int64_t workers = plan_max(1, s->workers > 0 ? s->workers : s->sms > 0 ? s->sms : limits->sms), group = h->packed ? h->group : 1;
+    return tile_cost(parts, ROWS, ROWS / group, workers) <= 1.095 * tile_cost(parts, 128, 128 / group, workers);
+}
+
 static fa4_status resolve(plan_parts *parts, const plan_limits *limits, fa4_error *err) {
     fa4_plan_header *h = &parts->header;
     fa4_schedule *s = &h->schedule;
@@ -75,10 +110,15 @@ static fa4_status resolve(plan_parts *parts, const plan_limits *limits, fa4_erro
     if (s->rescale_threshold == -1) s->rescale_threshold = s->row_max == FA4_ROW_MAX_FIRST_BLOCK ? 14 : 8;
     if (s->kv_order == -1) s->kv_order = FA4_KV_REVERSE;
     if (s->gqa_packing == -1) s->gqa_packing = 1;
-    if (s->tile_rows == -1) s->tile_rows = choose_tile_rows(h);
+    bool free_rows = s->tile_rows == -1;
+    if (free_rows) s->tile_rows = choose_tile_rows(h);
     if (s->tile_keys == -1) s->tile_keys = 128;
     resolve_shape(h);
     FA4_TRY(plan_mask_resolve(parts, err));
+    if (free_rows && prefers_192_rows(parts, limits)) {
+        s->tile_rows = 192;
+        resolve_shape(h);
+    }
     if (h->mask_class == FA4_CLASS_BITS && s->tile_rows > 128)
         return error_set(err, FA4_UNSUPPORTED, "tile_rows: bit tiles have up to 128 rows, got %d", s->tile_rows);
     plan_resolve_schedule(parts, limits);

@@ -106,9 +106,10 @@ void plan_resolve_schedule(plan_parts *parts, const plan_limits *limits) {
     choose(&s->threads, 0);
     choose(&s->q_stages, 2);
     choose(&s->kv_stages, !sm90 ? 3 : h->problem.dim <= 64 ? 4 : 2);
-    choose(&s->registers_softmax, sm90 ? 232 : 200);
+    bool three = sm90 && s->tile_rows > 128; /* consumer warpgroups */
+    choose(&s->registers_softmax, three ? 160 : sm90 ? 232 : 200);
     choose(&s->registers_correction, sm90 ? 24 : 64);
-    choose(&s->registers_other, sm90 ? 40 : 48);
+    choose(&s->registers_other, three ? 32 : sm90 ? 40 : 48);
     choose(&s->order_barrier, 0);
     /* A whole reference rounds the weight of a row with one key: on an H200 four times the largest error of the exact maximum. */
     choose(&s->integer_reference, s->row_max == FA4_ROW_MAX_FIRST_BLOCK && !sm90);

@@ -51,7 +51,7 @@ config.fields = {
   {name = "integer_reference", kind = "boolean", default_text = 'true with row_max = "first_block", but not on sm_90a', group = "schedule",
     doc = "Keep the reference at a whole number of log2 units, so that moving it is exact."},
   {name = "tile.rows", kind = "whole", low = 64, high = 192, step = 64, unit = "query rows",
-    default_text = "128 (sm_90a with up to 64 rows of queries: 64)", group = "kernel", doc = "Rows of a query tile."},
+    default_text = "128 (sm_90a: 64 with up to 64 rows of queries, 192 for many queries of dim 64)", group = "kernel", doc = "Rows of a query tile."},
   {name = "tile.keys", kind = "whole", low = 128, high = 128, step = 128, unit = "keys", default_text = "128", group = "kernel",
     doc = "Keys of a key block."},
   {name = "pipeline.q_stages", kind = "whole", low = 1, high = 8, unit = "stages", default_text = "2", group = "kernel",

@@ -325,6 +325,10 @@ static void make_drawn(int64_t number, problem *p) {
     s->workers = one_in(&g, 3) ? 1 + below(&g, 9) : 0;
     s->tile_order = below(&g, 3) - 1;
     for (int i = 0; i < 4; i++) l.order[i] = below(&g, 6), l.gap[i] = 8 * below(&g, 3);
+    /* Every other round of the variants: tiles of 192 rows, where the kernel has them. */
+    int32_t group = x->heads_q / x->heads_kv;
+    bool wide = x->dim <= 64 && x->soft_cap == 0 && s->exp2_emulated_pairs == 0 && mask != MASK_BITS && mask != MASK_BOTH && (group & (group - 1)) == 0;
+    if (wide && number / DRAWN_VARIANTS % 2) s->tile_rows = 192;
     set_mask(p, mask, &g);
     make_tensors(p, &l);
     fill_random(p, (double)PICK(&g, 1, 1, 1, 2, 4, 16, 64), (uint64_t)number + 1000003);
