@@ -413,7 +413,7 @@ typedef struct fa4_validation {
     double o_error;      /* largest |O - ref| */
     double naive_error;  /* the same for the naive computation in the input's dtype; 0 for f32 */
     double floor;        /* of O's own dtype */
-    double ratio;        /* o_error / (naive_error + floor); 0 for f32 */
+    double ratio;        /* o_error / (naive_error + floor), at most 1 to pass where O has 16 bits; 0 for f32 inputs */
     double bound;        /* largest |O - ref| / (its own bound) */
     double lse_error;    /* largest |LSE - ref| / max(1, |ref|) */
     double o_rms_error;  /* root mean square of O - ref over root mean square of ref */

@@ -9,28 +9,22 @@
 
 #include "sm100_output.cuh"
 
-// Decisions of one row since the last flush. Compiled away unless the variant counts.
-struct Counts {
-    uint32_t rescaled, spared, warps, fixups;
-    float exponent_max, p_max;
+// Decisions, for a variant that counts: they go to memory at once, warp by warp, because beside a row of scores there are no registers to gather
+// them in. Every function is for whole warps.
+struct Tally {
+    int head; // of the task; its complement where the thread's row does not exist
 
-    FWD_DEVICE void clear() {
-        rescaled = spared = warps = fixups = 0;
-        exponent_max = MINUS_INFINITY;
-        p_max = 0.0f;
+    FWD_DEVICE bool exists() const { return head >= 0; }
+    FWD_DEVICE FwdCounters &of(const FwdParams &params) const { return params.counters[exists() ? head : ~head]; }
+
+    FWD_DEVICE static void add(uint64_t &to, bool counts) {
+        const int n = __popc(__ballot_sync(0xffffffff, counts));
+        if (n > 0 && threadIdx.x % 32 == 0) atomicAdd((unsigned long long *)&to, (unsigned long long)n);
     }
-    FWD_DEVICE static int ordered(float x) {
-        const int bits = __float_as_int(x);
-        return bits ^ ((bits >> 31) & 0x7fffffff);
-    }
-    FWD_DEVICE void flush(FwdCounters *to) {
-        if (rescaled) atomicAdd((unsigned long long *)&to->rescaled_rows, (unsigned long long)rescaled);
-        if (spared) atomicAdd((unsigned long long *)&to->spared_rows, (unsigned long long)spared);
-        if (warps) atomicAdd((unsigned long long *)&to->rescaled_warps, (unsigned long long)warps);
-        if (fixups) atomicAdd((unsigned long long *)&to->max_fixups, (unsigned long long)fixups);
-        if (exponent_max > MINUS_INFINITY) atomicMax(&to->exponent_max, ordered(exponent_max));
-        if (p_max > 0.0f) atomicMax(&to->p_max, ordered(p_max));
-        clear();
+    FWD_DEVICE static void raise(int32_t &to, float x, bool counts) {
+        const int bits = __float_as_int(counts && x == x ? x : MINUS_INFINITY);
+        const int most = __reduce_max_sync(0xffffffff, bits ^ ((bits >> 31) & 0x7fffffff));
+        if (threadIdx.x % 32 == 0) atomicMax(&to, most);
     }
 };
 
@@ -96,11 +90,10 @@ struct Softmax {
     uint32_t corr_parity; // of corr_empty: a fresh slot may be written
     Parities o, staging; // of o_ready, corr_epi.empty
     bool owed;            // max-free: the correction role still reads this stage's previous O
-    bool exists;          // the row's query exists
     const Units units;
     uint32_t stats_barrier; // id of the named barrier row_stats
     Row state;
-    Counts counts;
+    Tally tally;
 
     FWD_DEVICE Softmax(const Cta &c, int i, int w) : cta(c), stage(i), warp(w), row(32 * w + threadIdx.x % 32), units(c.params, Zeros(c.smem)) {
         stats_barrier = 1 + threadIdx.x / (VARIANT.packed ? WARPGROUP : 32); // from the thread: the barrier wants it in a vector register
@@ -112,9 +105,9 @@ struct Softmax {
         corr_parity = 1;
         o = {0};
         staging = {3};
-        owed = exists = false;
+        owed = false;
         state = {};
-        counts.clear();
+        tally = {0};
         write(1.0f);
     }
 
@@ -144,16 +137,12 @@ struct Softmax {
         ptx::tcgen05_fence_before_thread_sync();
         ptx::mbarrier_arrive(bar);
     }
-    FWD_DEVICE void load_scores(Scores &x) {
+    template <bool MASKED> FWD_DEVICE void read_scores(Scores &x, const KeyMask &mask) {
 #pragma unroll
         for (int f = 0; f < FRAGMENTS; f++) ptx::tcgen05_ld_32x32b_x32(s + f * FRAGMENT, x.word[f]);
-    }
-    FWD_DEVICE void settle_scores(Scores &x) {
         ptx::tcgen05_wait_ld();
 #pragma unroll
         for (int f = 0; f < FRAGMENTS; f++) ptx::settle(x.word[f]);
-    }
-    template <bool MASKED> FWD_DEVICE void condition(Scores &x, const KeyMask &mask) {
         if (VARIANT.soft_cap) cap(x, cta.params.cap_scale);
         if (MASKED) hide(x, mask);
     }
@@ -188,82 +177,83 @@ struct Softmax {
 
     // ---- counting ----
 
-    // Before the reference moves. `candidate` as in reference_stays.
+    // Before the reference moves.
     FWD_DEVICE void count_move(float candidate, bool first) {
         if (!VARIANT.counters || first) return;
-        const bool stays = Row::stays(units, state.reference, candidate), moved = !stays && exists;
-        counts.rescaled += moved;
-        counts.spared += stays && exists && candidate > state.reference;
-        const bool any = __any_sync(0xffffffff, moved);
-        counts.warps += any && row % 32 == 0;
+        FwdCounters &to = tally.of(cta.params);
+        const bool stays = Row::stays(units, state.reference, candidate), moved = !stays && tally.exists();
+        Tally::add(to.rescaled_rows, moved);
+        Tally::add(to.spared_rows, stays && tally.exists() && candidate > state.reference);
+        Tally::add(to.rescaled_warps, __any_sync(0xffffffff, moved) && row % 32 == 0);
     }
-    // `peak`: the largest score of the block. Weights are in x.
-    FWD_DEVICE void count_weights(const Scores &x, float peak) {
+    // `peak`: the largest score of the block, whose weights are relative to the reference.
+    FWD_DEVICE void count_exponent(float peak) {
+        if (!VARIANT.counters) return;
+        const float scale = units.scale_log2;
+        const float exponent = VARIANT.integer_reference ? peak * scale - units.level(state.reference) : (peak - state.reference) * scale;
+        Tally::raise(tally.of(cta.params).exponent_max, exponent, tally.exists() && peak != MINUS_INFINITY);
+    }
+    FWD_DEVICE void count_weights(const Scores &x) {
         if (!VARIANT.counters) return;
         float largest = 0.0f;
 #pragma unroll
         for (int k = 0; k < KEYS; k++) largest = ptx::max(largest, x.get(k));
-        if (!exists) return;
-        counts.p_max = ptx::max(counts.p_max, largest);
-        if (peak == MINUS_INFINITY) return;
-        const float scale = units.scale_log2;
-        const float exponent = VARIANT.integer_reference ? peak * scale - units.level(state.reference) : (peak - state.reference) * scale;
-        counts.exponent_max = ptx::max(counts.exponent_max, exponent);
+        Tally::raise(tally.of(cta.params).p_max, largest, tally.exists());
     }
 
     // ---- one block ----
+
+    // The largest score of the block, which only counting asks for, and of it and the reference. NaN if a score is NaN.
+    FWD_DEVICE float peak_of(const Scores &x) const { return VARIANT.counters ? maximum(x, MINUS_INFINITY) : 0.0f; }
+    FWD_DEVICE float candidate_of(const Scores &x, float peak) const {
+        return VARIANT.counters ? ptx::max3_nan(peak, state.reference, state.reference) : maximum(x, state.reference);
+    }
 
     template <bool MASKED> FWD_DEVICE void block(const KeyMask &mask, bool first) {
         wait_both(mine(cta.smem.bars.s_ready), step_parity, mine(cta.smem.bars.corr_empty), corr_parity);
         corr_parity ^= 1;
         ptx::tcgen05_fence_after_thread_sync();
         Scores x;
-        load_scores(x);
-        settle_scores(x);
-        condition<MASKED>(x, mask);
-        float peak = 0.0f;
-        if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
-        const float candidate = maximum(x, state.reference);
+        read_scores<MASKED>(x, mask);
+        const float peak = peak_of(x), candidate = candidate_of(x, peak);
         count_move(candidate, first);
         // Most blocks move no row of the warp, and leave the 1 in the mailbox.
         if (__any_sync(0xffffffff, !(candidate <= state.ceiling))) write(move_reference(units, state, candidate));
+        count_exponent(peak);
         sent();
         take_turn();
         weigh_from<0, MASKED>(x);
         hand_over(mine(cta.smem.bars.p_ready_2));
         pass_turn();
         state.sums = total(x, state.sums); // off the critical path: P is on its way
-        count_weights(x, peak);
+        count_weights(x);
     }
 
     // Max-free: P leaves in one go, once its sum has been tested.
-    template <bool MASKED> FWD_DEVICE void block_max_free(const KeyMask &mask, bool first) {
+    // `remake` gives the mask again, where S is read again: it would take four registers to keep.
+    template <bool MASKED, class Remake> FWD_DEVICE void block_max_free(const KeyMask &mask, const Remake &remake, bool first) {
         wait_together(mine(cta.smem.bars.s_ready), step_parity);
         ptx::tcgen05_fence_after_thread_sync();
         Scores x;
-        load_scores(x);
-        settle_scores(x);
-        condition<MASKED>(x, mask);
+        read_scores<MASKED>(x, mask);
         take_turn();
-        float peak = 0.0f;
-        if (VARIANT.counters) peak = maximum(x, MINUS_INFINITY);
         if (!first) {
-            if (weigh_at_once<MASKED>(x, peak)) return;
-            load_scores(x); // S is whole: P has not been stored
-            settle_scores(x);
-            condition<MASKED>(x, mask);
+            if (weigh_at_once<MASKED>(x, remake)) return;
+            read_scores<MASKED>(x, remake()); // S is whole: P has not been stored
         }
-        ordinary_step<MASKED>(x, first, peak);
+        ordinary_step<MASKED>(x, first);
+    }
+
+    template <bool MASKED> FWD_DEVICE void weigh_row(Scores &x, uint32_t (&packed)[KEYS / 2]) {
+#pragma unroll
+        for (int k = 0; k < KEYS; k += 16) weigh<MASKED>(x, k, units, state, packed + k / 2);
     }
 
     // The block against the old reference. False: a row of the warp does not fit, nothing has been done.
-    template <bool MASKED> FWD_DEVICE bool weigh_at_once(Scores &x, float peak) {
+    template <bool MASKED, class Remake> FWD_DEVICE bool weigh_at_once(Scores &x, const Remake &remake) {
         const bool regular = fits_polynomial<MASKED>(x, state);
         uint32_t packed[KEYS / 2];
-#pragma unroll
-        for (int k = 0; k < KEYS; k += 16) {
-            weigh<MASKED>(x, k, units, state, packed + k / 2);
-        }
+        weigh_row<MASKED>(x, packed);
         const ptx::Pair sums = total(x, ptx::pack(0.0f, 0.0f));
         float even, odd;
         ptx::unpack(sums, even, odd);
@@ -271,8 +261,19 @@ struct Softmax {
         const bool fits = regular && even + odd <= cta.params.weight_limit;
         if (__any_sync(0xffffffff, !fits)) return false;
         state.sums = ptx::add_rn_f32x2(state.sums, sums);
-        count_weights(x, peak);
-        if (VARIANT.counters) counts.spared += exists && (peak - state.reference) * units.scale_log2 > 0.0f;
+        if constexpr (VARIANT.counters) {
+            // Scores are read for each purpose anew: weights, their rounded copies and what counting takes are more than the registers.
+            count_weights(x);
+            read_scores<MASKED>(x, remake());
+            const float peak = peak_of(x);
+            count_exponent(peak);
+            Tally::add(tally.of(cta.params).spared_rows, tally.exists() && (peak - state.reference) * units.scale_log2 > 0.0f);
+            read_scores<MASKED>(x, remake());
+            weigh_from<0, MASKED>(x);
+            hand_over(mine(cta.smem.bars.p_ready_2));
+            pass_turn();
+            return true;
+        }
         if constexpr (VARIANT.mask_class == FWD_FULL) {
             store_weights<0, KEYS>(packed);
         } else { // 64 registers in a row are too many beside more of the polynomial's
@@ -286,18 +287,19 @@ struct Softmax {
     }
 
     // The step with a maximum, warp by warp. O is complete up to the previous block: s_ready of this one followed it.
-    template <bool MASKED> FWD_DEVICE void ordinary_step(Scores &x, bool first, float peak) {
-        const float candidate = maximum(x, state.reference);
+    template <bool MASKED> FWD_DEVICE void ordinary_step(Scores &x, bool first) {
+        const float peak = peak_of(x), candidate = candidate_of(x, peak);
         count_move(candidate, first);
         const float rescale = move_reference(units, state, candidate);
-        if (VARIANT.counters && !first) counts.fixups += row % 32 == 0;
+        count_exponent(peak);
+        if (VARIANT.counters && !first) Tally::add(tally.of(cta.params).max_fixups, row % 32 == 0);
         if (owed) await_previous_output();
         if (__any_sync(0xffffffff, rescale < 1.0f)) rescale_output(Tmem::o(stage) + Tmem::window(warp), rescale);
         weigh_from<0, MASKED>(x);
         hand_over(mine(cta.smem.bars.p_ready_2));
         pass_turn();
         state.sums = total(x, state.sums);
-        count_weights(x, peak);
+        count_weights(x);
     }
 
     FWD_DEVICE void await_previous_output() {
@@ -320,8 +322,9 @@ struct Softmax {
 
     // ---- one task ----
 
-    template <bool MASKED> FWD_DEVICE void visit(const KeyMask &mask, bool &first) {
-        if constexpr (VARIANT.row_max == FWD_FIRST_BLOCK) block_max_free<MASKED>(mask, first);
+    template <bool MASKED, class Make> FWD_DEVICE void visit(const Make &make, bool &first) {
+        const KeyMask mask = make();
+        if constexpr (VARIANT.row_max == FWD_FIRST_BLOCK) block_max_free<MASKED>(mask, make, first);
         else block<MASKED>(mask, first);
         first = false;
         step_parity ^= 1;
@@ -340,7 +343,7 @@ struct Softmax {
     // `task` lies in shared memory.
     FWD_DEVICE void run(const FwdTask &task) {
         const FwdParams &params = cta.params;
-        exists = VARIANT.counters && stage < task.tiles && position_of(task) < params.seqlen_q;
+        if (VARIANT.counters) tally.head = stage < task.tiles && position_of(task) < params.seqlen_q ? task.head : ~task.head;
         owed = VARIANT.row_max == FWD_FIRST_BLOCK && stage < task.tiles;
         StageWalk walk(params, task, stage);
         state.clear(units, params.reference_floor);
@@ -352,12 +355,12 @@ struct Softmax {
                 int run = walk.whole_run();
                 walk.advance(run);
 #pragma unroll 1
-                do visit<false>({}, first);
+                do visit<false>([] { return KeyMask{}; }, first);
                 while (--run > 0);
                 continue;
             }
             if (walk.kind() == FWD_STEP_SKIP) skip();
-            else visit<true>(mask_of(walk, position_of(task)), first);
+            else visit<true>([&] { return mask_of(walk, position_of(task)); }, first);
             walk.advance(1);
         }
         if (stage < task.tiles) finish(task, position_of(task));
@@ -379,7 +382,6 @@ struct Softmax {
         if (params.lse && position < params.seqlen_q)
             params.lse[task.batch * params.lse_strides[0] + row_head(params, task.head, row) * params.lse_strides[1] +
                        position * params.lse_strides[2]] = log_sum_exp(units, state);
-        if (VARIANT.counters) counts.flush(params.counters + task.head);
     }
 };
 

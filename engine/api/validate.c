@@ -219,7 +219,10 @@ fa4_status fa4_validator_check(const fa4_validator *v, const fa4_tensors *tensor
     if (p.lse) FA4_TRY(check_lse(v, &tensors->lse, result, err));
     double tolerance = result->naive_error + result->floor;
     result->ratio = p.dtype == FA4_F32 ? 0 : result->o_error == 0 ? 0 : result->o_error / tolerance;
-    result->pass = result->bound <= 1 && result->ratio <= 1 && result->lse_error <= 1e-4; /* NaN fails each of them */
+    /* What 16 bits lose of P shows in an O that is f32, and over a few numbers the naive computation may happen to lose less (nothing, with one
+     * key): there the bound decides alone. NaN fails each of them. */
+    bool calibrated = result->ratio <= 1 || (o->dtype == FA4_F32 && !isnan(result->ratio));
+    result->pass = result->bound <= 1 && calibrated && result->lse_error <= 1e-4;
     return FA4_OK;
 }
 

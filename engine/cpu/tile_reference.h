@@ -18,10 +18,15 @@ static double exact_reference(const cpu_job *job, const cpu_rows *rows, int32_t 
                                  : (double)rows->reference_log2[row];
 }
 
-/* The same in natural units, by the exact scale: infinite where double is. */
-static double natural_reference(const cpu_job *job, const cpu_rows *rows, int32_t row) {
-    return is_far_row(rows, row) ? (double)rows->reference[row] * job->scale
-                                 : (double)rows->reference_log2[row] * 0.69314718055994531;
+/* A far row's in natural units, by the exact scale: infinite where double is. */
+static double far_reference(const cpu_job *job, const cpu_rows *rows, int32_t row) {
+    return (double)rows->reference[row] * job->scale;
+}
+
+/* The natural logarithm of a row's sum of exponentials, in the kernels' steps (f32, log2 units), so that bits are theirs. */
+static float log_sum_exp(const cpu_job *job, const cpu_rows *rows, int32_t row, float sum) {
+    if (is_far_row(rows, row)) return (float)(log((double)sum) + far_reference(job, rows, row));
+    return ((float)log2((double)sum) + rows->reference_log2[row]) * 0.69314718f;
 }
 
 static float reference_units(const cpu_job *job, float reference) {

@@ -241,10 +241,10 @@ static void store_row(const tile_state *t, int32_t row) {
     int64_t position = plan_row_position(h, t->task->tile, row),
             head = plan_row_head(h, t->task->head, row);
     const float *from = t->scratch->o + (size_t)row * (size_t)job->dim_v_room;
-    double reference = natural_reference(job, t->rows, row);
-    bool empty = reference == -INFINITY;
+    double far = is_far_row(t->rows, row) ? far_reference(job, t->rows, row) : 0;
+    bool empty = t->rows->reference[row] == -INFINITY || far == -INFINITY;
     // A largest score that is infinite in double as well makes the row NaN there.
-    float row_sum = reference == INFINITY ? NAN : t->rows->sum[row];
+    float row_sum = far == INFINITY ? NAN : t->rows->sum[row];
     vf sum = v_set1(empty ? 1.0f : row_sum);
     _Alignas(64) char out[CPU_DIM_MAX * 4 + 64];
     for (int32_t c = 0; c < job->dim_v_room; c += LANES) {
@@ -263,7 +263,7 @@ static void store_row(const tile_state *t, int32_t row) {
     char *to = (char *)(uintptr_t)tensor_row(o, t->task->batch, position, head);
     memcpy(to, out, (size_t)h->problem.dim_v * element_bytes(o->dtype));
     if (!h->problem.lse) return;
-    float lse = empty ? -INFINITY : (float)(log((double)row_sum) + reference);
+    float lse = empty ? -INFINITY : log_sum_exp(job, t->rows, row, row_sum);
     memcpy((char *)(uintptr_t)tensor_row(&job->tensors->lse, t->task->batch, head, position), &lse,
            sizeof lse);
 }

@@ -83,8 +83,8 @@ end
 -- asks for it
 -- @tparam tensor q, k, v the inputs
 -- @tparam[opt=out.plan] table|plan problem a plan, or a config whose problem fields count
--- @treturn table `pass`, `o_error`, `naive_error`, `floor`, `ratio` (<= 1 passes), `bound` (<= 1 passes), `lse_error` (<= 1e-4
--- passes), `o_rms_error`, `worst` (`tensor`, coordinates from 0, `got`, `want`); print it to see the figures
+-- @treturn table `pass`, `o_error`, `naive_error`, `floor`, `ratio` (<= 1 passes; not asked of an O that is f32), `bound` (<= 1
+-- passes), `lse_error` (<= 1e-4 passes), `o_rms_error`, `worst` (`tensor`, coordinates from 0, `got`, `want`); print it to see the figures
 -- @raise on a wrong argument
 function validate.check(out, q, k, v, problem)
   if type(out) ~= "table" or not tensor.is(out.o) then
