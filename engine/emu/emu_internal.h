@@ -142,7 +142,7 @@ struct emu_machine {
     bool checked;
     bool threaded;             /* CTAs run on several host threads: */
     pthread_mutex_t atomics;   /* then global atomics take turns */
-    volatile int32_t stop; /* a CTA has a fatal finding, or interrupted */
+    int32_t stop; /* a CTA has a fatal finding; several host threads read and set it */
 };
 
 #include "emu/lanes.h"

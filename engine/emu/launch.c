@@ -47,22 +47,26 @@ static bool interrupted(const emu_machine *m) {
     return m->launch->interrupt != NULL && *m->launch->interrupt;
 }
 
+static bool stopped(const emu_machine *m) {
+    return __atomic_load_n(&m->stop, __ATOMIC_RELAXED) != 0;
+}
+
 static void run_item(void *state, int64_t item, int32_t worker) {
     crowd *k = state;
     emu_machine *m = k->machine;
     if (k->clusters[worker] == NULL) k->clusters[worker] = emu_cluster_create(m);
     emu_cluster *c = k->clusters[worker];
     if (c == NULL) {
-        k->no_memory = true;
+        __atomic_store_n(&k->no_memory, true, __ATOMIC_RELAXED);
         return;
     }
     for (int64_t i = item * k->per_item; i < k->count && i < (item + 1) * k->per_item; i++) {
-        if (m->stop || interrupted(m)) return;
+        if (stopped(m) || interrupted(m)) return;
         emu_cluster_start(c, k->first + i, (int32_t)(i % m->sms), &k->reports[item]);
         while (emu_cluster_turn(c))
             if (interrupted(m)) return;
         emu_cluster_finish(c);
-        if (k->reports[item].errors > 0) m->stop = 1;
+        if (k->reports[item].errors > 0) __atomic_store_n(&m->stop, 1, __ATOMIC_RELAXED);
     }
 }
 
@@ -80,7 +84,7 @@ static fa4_status run_independent(emu_machine *m, int64_t first, int64_t count, 
     if (k.clusters == NULL || k.reports == NULL) k.no_memory = true;
     else if (workers) status = pool_run(workers, items, l->threads, run_item, &k, l->interrupt, l->progress, err);
     else
-        for (int64_t i = 0; i < items && !m->stop; i++) run_item(&k, i, 0);
+        for (int64_t i = 0; i < items && !stopped(m); i++) run_item(&k, i, 0);
     for (int64_t i = 0; k.reports != NULL && i < items; i++) join_reports(report, &k.reports[i]);
     for (int32_t i = 0; k.clusters != NULL && i < threads; i++) emu_cluster_destroy(k.clusters[i]);
     free(k.clusters);
