@@ -65,6 +65,12 @@ local mutants = {
   {"the store warp's end mark does not wait for its turn", "kernels/sm90_consumer.cuh", "wait(smem.o_store_empty(0), o_ring.parity() ^ 1); // else", "// else", {"emu_sm90_test"}},
   {"parts are joined without their scales", "kernels/sm90_split.cuh", "sum = fmaf(part.y, weight, sum);", "sum += part.y;", {"emu_sm90_test"}},
   {"a part begins one block late", "engine/kernel/launch_walk.c", "down ? steps - to : from", "down ? steps - to + 1 : from", {"emu_sm90_test"}},
+  {"the next task's product may begin before this one's phase is complete", "kernels/sm100_correction.cuh", "wait(cta.smem.bars.p_o_rescale[i], (phases - 1) & 1);", "", {"emu_sm100_test"}},
+  {"P is handed over before its stores are done", "kernels/sm100_softmax.cuh", "ptx::tcgen05_wait_st();\n        ptx::tcgen05_fence_before", "ptx::tcgen05_fence_before", {"emu_sm100_test"}},
+  {"O keeps its old reference", "kernels/sm100_correction.cuh", "rescale_output(Tmem::o(stage) + Tmem::window(warp), scale);", "", {"emu_sm100_test"}},
+  {"a masked block shows one key more", "kernels/sm100_rows.cuh", "low_bits(keys.hi - base)", "low_bits(keys.hi + 1 - base)", {"emu_sm100_test"}},
+  {"a polynomial's column hides a high score", "kernels/sm100_softmax.cuh", "const bool fits = regular && even", "const bool fits = even", {"emu_sm100_test"}},
+  {"spared rows are not counted", "kernels/sm100_softmax.cuh", "stays && tally.exists() && candidate > state.reference", "false", {"emu_sm100_test"}},
   {"f16 subnormals begin too low", "engine/core/half.h", "u < 0x38800000u", "u < 0x38000000u", {"tensor_test"}},
 }
 

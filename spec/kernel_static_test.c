@@ -353,11 +353,13 @@ int main(int argc, char **argv) {
         }
     }
     if (status == FA4_OK && compiler != NULL)
-        for (int n = 0; n < 128; n++) { /* rows and split, dtype, dim, mask class, row_max */
-            FwdVariant v = hopper_variant(n >> 5, n >> 4 & 1, n & 8 ? 64 : 128, n >> 1 & 3, n & 1);
-            bool exists = v.tile_rows < 192 || (v.dim == 64 && v.mask_class != FWD_BITS);
-            if (exists && (all || hopper || n % 9 == 0)) check_hopper(images, v);
-        }
+        for (int n = 0; n < 128; n++) /* rows and split, dtype, dim, mask class, row_max */
+            for (int counters = 0; counters < 2; counters++) {
+                FwdVariant v = hopper_variant(n >> 5, n >> 4 & 1, n & 8 ? 64 : 128, n >> 1 & 3, n & 1);
+                bool exists = v.tile_rows < 192 || (v.dim == 64 && v.mask_class != FWD_BITS);
+                v.counters = counters;
+                if (exists && (all || hopper || n % (9 + 12 * counters) == 0)) check_hopper(images, v);
+            }
     kernel_images_close(images);
     return check_report();
 }
