@@ -1,4 +1,5 @@
 local fa4 = require "fa4"
+local program = require "spec.support.program"
 
 local function shape_of(t) return t.shape, t.strides end
 
@@ -184,6 +185,16 @@ describe("memory", function()
     assert.equal(before, fa4.memory().host_bytes)
   end)
 
+  it("lives while its elements become a Lua list, which makes the collector run", function()
+    local code = "local t, wrong = fa4.full({1000, 1000}, 7):table(), 0 "
+      .. "for i = 1, 1000 do for j = 1, 1000 do if t[i][j] ~= 7 then wrong = wrong + 1 end end end print(wrong)"
+    for _, mode in ipairs{"", "jit.off() "} do
+      local result = program.run{"-e", mode .. code}
+      assert.equal("0\n", result.out, result.err)
+      assert.equal(0, result.code)
+    end
+  end)
+
   it("does not pile up in a loop that makes a tensor per step", function()
     collectgarbage()
     collectgarbage()
@@ -203,6 +214,7 @@ describe("a wrong argument of a tensor function", function()
       {function() fa4.zeros({2}, {dtypes = "f16"}) end, "did you mean dtype"},
       {function() fa4.zeros({2}, {device = "gpu"}) end, "device", "gpu"}, {function() fa4.zeros({2}, 3) end, "options", "3"},
       {function() fa4.full({2}, "x") end, "value", "x"}, {function() fa4.randn({2}, {seed = -1}) end, "seed", "-1"},
+      {function() fa4.randn({2}, {seed = 1e300}) end, "seed: expected a whole number >= 0 up to 2^53 in size, got 1"},
       {function() fa4.randn({2}, {scale = 0 / 0}) end, "scale", "nan"}, {function() fa4.randn({2}, {dtype = "i32"}) end, "i32"},
       {function() t:get(0) end, "expected 2 coordinates", "got 1"}, {function() t:get(2, 0) end, "axis 0", "0..1", "count from 0", "got 2"},
       {function() t:get(0, 1.5) end, "axis 1", "1.5"}, {function() t:set(0, 0, "x") end, "value", "x"},

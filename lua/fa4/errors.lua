@@ -121,6 +121,7 @@ end
 function errors.whole_range(low, high)
   if high < low then return "nothing, since there are none" end
   if high == low then return ("%.0f"):format(low) end
+  if low <= -2 ^ 53 and high >= 2 ^ 53 then return "a whole number" end
   if high >= 2 ^ 53 then return ("a whole number >= %.0f"):format(low) end
   return ("a whole number in %.0f..%.0f"):format(low, high)
 end
@@ -133,7 +134,8 @@ end
 -- @treturn number value
 function errors.whole(name, value, low, high)
   if not errors.is_whole(value) or value < low or value > high then
-    errors.raise("%s: expected %s, got %s", name, errors.whole_range(low, high), errors.show(value))
+    local beyond = type(value) == "number" and math.abs(value) > 2 ^ 53 and " up to 2^53 in size" or ""
+    errors.raise("%s: expected %s%s, got %s", name, errors.whole_range(low, high), beyond, errors.show(value))
   end
   return value
 end

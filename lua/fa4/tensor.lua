@@ -394,7 +394,9 @@ function methods:table()
     for i = 1, shape[axis] do list[i] = level(axis + 1) end
     return list
   end
-  return level(1)
+  local nested = level(1)
+  native.keep(dense) -- data points into it until here.
+  return nested
 end
 
 --- Sets every element.
