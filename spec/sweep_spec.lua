@@ -62,6 +62,39 @@ describe("a sweep", function()
     assert.is_true(result.pass)
   end)
 
+  it("holds each row to its own reference, though masks or inputs have the same words", function()
+    local t, other = inputs(), inputs()
+    other.v = fa4.randn({1, 400, 2, 64}, {dtype = "f16", seed = 9})
+    local function near(width) return function(i, j) return math.abs(i - j) < width end end
+    local first, second = {}, {}
+    for i = 1, 400 do first[i], second[i] = math.floor(i / 20), math.min(math.floor(i / 20), 6) end
+    local document = fa4.mask.document
+    for _, case in ipairs{
+      {over = {mask = {near(3), near(100)}}, inputs = t}, {over = {mask = {document{ids = first}, document{ids = second}}}, inputs = t},
+      {inputs = {{name = "same", q = t.q, k = t.k, v = t.v}, {name = "same", q = t.q, k = t.k, v = other.v}}},
+    } do
+      case.config = {device = "cpu"}
+      local result = fa4.sweep(case)
+      assert.equal(2, #result)
+      assert.is_true(result.pass, tostring(result))
+      assert.is_true(program.widest(tostring(result)) <= 80, tostring(result))
+      if case.over then
+        assert.equal(result[1].mask .. " #2", result[2].mask)
+        assert.is_nil(result[1].mask:find("0x", 1, true))
+        assert.is_true(program.widest(fa4.sweep{config = {device = "cpu"}, inputs = t,
+          over = {mask = case.over.mask, ["rescale.threshold"] = {0, 8}}}:plot_text()) <= 80)
+      end
+    end
+  end)
+
+  it("takes a config of an input's own, groups and all", function()
+    local t = inputs()
+    t.config = {rescale = {threshold = 3}, ["exp2.emulated_pairs"] = 0}
+    assert.equal(3, fa4.sweep{config = {device = "cpu", rescale = {threshold = 8}}, inputs = t}[1].threshold)
+    t.config = {treshold = 3}
+    assert.raises_text(function() fa4.sweep{inputs = t} end, "sweep_spec.lua:", "did you mean rescale.threshold")
+  end)
+
   it("works without anything swept", function()
     assert.equal(1, #fa4.sweep{config = {device = "cpu"}, inputs = inputs()})
   end)
@@ -74,6 +107,9 @@ describe("a sweep", function()
     for _, case in ipairs{
       {{config = {}, over = {treshold = {1}}, inputs = t}, "treshold", "did you mean"},
       {{config = {}, over = {kv_order = "reverse"}, inputs = t}, "kv_order", "list of values"},
+      {{config = {}, over = {kv_order = {}}, inputs = t}, "kv_order", "at least one value, got an empty list"},
+      {{config = {}, over = {rescale = {{threshold = 1}}}, inputs = t}, "rescale: a group of fields", "rescale.threshold"},
+      {{config = {}, over = {["rescale.thresold"] = {1}}, inputs = t}, "rescale.thresold: unknown field, did you mean threshold"},
       {{config = {}, over = {kv_order = {"backward"}}, inputs = t}, "kv_order", "backward"},
       {{config = {}, inputs = {}}, "inputs"}, {{config = {}}, "inputs", "nil"}, {{config = {}, inputs = {q = t.q}}, "inputs"},
       {{config = {}, input = t, inputs = t}, "did you mean inputs"}, {{config = {}, inputs = t, runs = 0}, "runs", "0"},

@@ -181,6 +181,11 @@ end
 -- @treturn string
 function config.unknown(name)
   name = tostring(name)
+  local group, member = name:match("^(.-)%.(.*)$")
+  if groups[group] then return group .. "." .. errors.unknown("unknown field", member, groups[group]) end
+  if groups[name] then
+    return ("%s: a group of fields, not one: %s.%s"):format(name, name, table.concat(groups[name], ", " .. name .. "."))
+  end
   if not errors.nearest(name, names) then
     local shorts, full = {}, {}
     for _, field in ipairs(config.fields) do
@@ -208,15 +213,13 @@ function config.set(flat, name, value)
   end
 end
 
---- Checks a config and gives it back flat, with defaults filled in.
--- @tparam ?table given nested (`{rescale = {threshold = 8}}`); dotted keys are taken too
--- @treturn table values by dotted name; a field whose default depends on the problem is absent
+--- Sets the fields of a config in a flat one, checked. For the library's own modules.
+-- @tparam table flat values by dotted name
+-- @tparam table given nested (`{rescale = {threshold = 8}}`); dotted keys are taken too
+-- @treturn table flat
 -- @raise on an unknown field, naming the nearest one, or a wrong value
-function config.check(given)
-  if given == nil then given = {} end
+function config.overlay(flat, given)
   if type(given) ~= "table" then raise("config: expected a table, got %s", show(given)) end
-  local flat = {}
-  for _, field in ipairs(config.fields) do flat[field.name] = field.default end
   for key, value in pairs(given) do
     if type(key) ~= "string" then raise("config: expected field names as keys, got %s", show(key)) end
     if groups[key] then
@@ -224,16 +227,23 @@ function config.check(given)
         raise("%s: expected a table {%s = ...}, got %s", key, table.concat(groups[key], " = ..., "), show(value))
       end
       for member, inner in pairs(value) do
-        if not by_name[key .. "." .. tostring(member)] then
-          raise("%s.%s", key, errors.unknown("unknown field", tostring(member), groups[key]))
-        end
-        config.set(flat, key .. "." .. member, inner)
+        config.set(flat, key .. "." .. tostring(member), inner)
       end
     else
       config.set(flat, key, value)
     end
   end
   return flat
+end
+
+--- Checks a config and gives it back flat, with defaults filled in.
+-- @tparam ?table given as for `config.overlay`
+-- @treturn table values by dotted name; a field whose default depends on the problem is absent
+-- @raise as `config.overlay`
+function config.check(given)
+  local flat = {}
+  for _, field in ipairs(config.fields) do flat[field.name] = field.default end
+  return config.overlay(flat, given == nil and {} or given)
 end
 
 return setmetatable(config, {

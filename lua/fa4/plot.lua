@@ -1,6 +1,7 @@
 --- Plots on a terminal: points of several series on a grid of characters, within 80 columns, plain ASCII where the locale has no UTF-8.
 local axis = require "fa4.axis"
 local errors = require "fa4.errors"
+local page = require "fa4.page"
 
 local plot = {}
 
@@ -111,7 +112,7 @@ function plot.text(series, opts)
   for _, line in ipairs(x_lines(x_ticks, lines, margin)) do text[#text + 1] = line end
   if opts.x_label then text[#text + 1] = (" "):rep(margin + 1 + math.max(0, math.floor((WIDTH - #opts.x_label) / 2))) .. opts.x_label end
   for index, one in ipairs(series) do
-    text[#text + 1] = ("  %s %s"):format(marks[(index - 1) % #marks + 1], one.name or "")
+    text[#text + 1] = page.wrap(tostring(one.name or ""), ("  %s "):format(marks[(index - 1) % #marks + 1]))
   end
   return table.concat(text, "\n")
 end

@@ -25,7 +25,7 @@ local KEYS = {"input", "device", "threshold", "kv_order", "row_max", "rescaled_r
   "exponent_max", "p_max", "error_ratio", "o_rms_error", "time_us", "pass"}
 local SPEC = {"config", "over", "order", "inputs", "runs"}
 -- A field that changes the answer needs a reference of its own.
-local PROBLEM = {mask = true, scale = true, soft_cap = true, lse = true}
+local PROBLEM = {"mask", "scale", "soft_cap", "lse"}
 
 -- ---- arguments -------------------------------------------------------------------------------------------------------------
 
@@ -33,8 +33,12 @@ local function is_triple(t)
   return type(t) == "table" and tensor.is(t.q) and tensor.is(t.k) and tensor.is(t.v)
 end
 
+local function input_of(given, name)
+  return {name = given.name or name, q = given.q, k = given.k, v = given.v, config = config.overlay({}, given.config or {})}
+end
+
 local function check_inputs(given)
-  if is_triple(given) then return {{name = given.name or "input", q = given.q, k = given.k, v = given.v, config = given.config}} end
+  if is_triple(given) then return {input_of(given, "input")} end
   if type(given) ~= "table" or next(given) == nil then
     raise("sweep: inputs: expected {q =, k =, v =}, a list of these, or these by name, got %s", show(given))
   end
@@ -48,9 +52,36 @@ local function check_inputs(given)
   for _, name in ipairs(names) do
     local one = given[name]
     if not is_triple(one) then raise("sweep: inputs: %s: expected {q =, k =, v =}, got %s", tostring(name), show(one)) end
-    list[#list + 1] = {name = one.name or tostring(name), q = one.q, k = one.k, v = one.v, config = one.config}
+    list[#list + 1] = input_of(one, tostring(name))
   end
   return list
+end
+
+-- A field's values, checked, so that a function is one mask or schedule for all rows.
+local function checked_values(field, given)
+  if type(given) ~= "table" then raise("sweep: over: %s: expected a list of values, got %s", field.name, show(given)) end
+  if #given == 0 then raise("sweep: over: %s: expected at least one value, got an empty list", field.name) end
+  local values, flat = {}, {}
+  for i = 1, #given do
+    config.set(flat, field.name, given[i])
+    values[i] = flat[field.name]
+  end
+  return values
+end
+
+-- What rows say of each value: a number, string or boolean itself, else its words, numbered where those of another are the same.
+local function labels_of(values)
+  local labels, count = {}, {}
+  for _, value in ipairs(values) do
+    if type(value) ~= "table" then
+      labels[value] = value
+    elseif not labels[value] then
+      local text = tostring(value)
+      count[text] = (count[text] or 0) + 1
+      labels[value] = count[text] > 1 and ("%s #%d"):format(text, count[text]) or text
+    end
+  end
+  return labels
 end
 
 -- The swept fields in the schema's order, whatever order the table gave them in.
@@ -59,13 +90,9 @@ local function check_over(over)
   if type(over) ~= "table" then raise("sweep: over: expected a table of lists by field, got %s", show(over)) end
   local list = {}
   for _, field in ipairs(config.fields) do
-    local values = over[field.name]
-    if values ~= nil then
-      if type(values) ~= "table" or #values == 0 then
-        raise("sweep: over: %s: expected a list of values, got %s", field.name, show(values))
-      end
-      list[#list + 1] = {name = field.name, short = field.name:match("[^%.]+$"), values = values}
-      for _, value in ipairs(values) do config.set({}, field.name, value) end
+    if over[field.name] ~= nil then
+      local values = checked_values(field, over[field.name])
+      list[#list + 1] = {name = field.name, short = field.name:match("[^%.]+$"), values = values, labels = labels_of(values)}
     end
   end
   for name in pairs(over) do
@@ -121,30 +148,29 @@ local function combinations(over, fn)
   level(1)
 end
 
-local function value_text(value)
-  return (type(value) == "number" or type(value) == "string" or type(value) == "boolean") and value or tostring(value)
-end
-
 -- The fields of an input's own config, the sweep's values on top.
 local function config_of(spec, input, chosen)
   local flat = {}
   for key, value in pairs(spec.config) do flat[key] = value end
-  for key, value in pairs(input.config or {}) do config.set(flat, key, value) end
-  for i, field in ipairs(spec.over) do config.set(flat, field.name, chosen[i]) end
+  for key, value in pairs(input.config) do flat[key] = value end
+  for i, field in ipairs(spec.over) do flat[field.name] = chosen[i] end
   return flat
 end
 
--- One reference per input and problem.
-local function oracle_for(cache, input, flat)
-  local problem, key = {}, {input.name}
-  for name in pairs(PROBLEM) do
-    problem[name] = flat[name]
-    key[#key + 1] = name .. "=" .. tostring(flat[name])
-  end
-  table.sort(key)
-  key = table.concat(key, "|")
-  cache[key] = cache[key] or validate.prepare(input.q, input.k, input.v, problem)
+local function inside(cache, key)
+  cache[key] = cache[key] or {}
   return cache[key]
+end
+
+-- One reference per input and problem. Inputs and masks are told apart by what they are: two of them may have the same words.
+local function oracle_for(cache, input, flat)
+  local problem, at = {}, inside(cache, input)
+  for _, name in ipairs(PROBLEM) do
+    problem[name] = flat[name]
+    at = inside(at, flat[name] == nil and "" or flat[name])
+  end
+  at.oracle = at.oracle or validate.prepare(input.q, input.k, input.v, problem)
+  return at.oracle
 end
 
 local function median(list)
@@ -156,17 +182,14 @@ end
 -- Inputs where the device wants them.
 local function placed(input, device, cache)
   if not device:find("^cuda") then return input end
-  local key = input.name .. "|" .. device
-  if not cache[key] then
-    cache[key] = {}
-    for _, name in ipairs{"q", "k", "v"} do cache[key][name] = input[name]:to{device = device} end
-  end
-  return cache[key]
+  local on = inside(inside(cache, input), device)
+  for _, name in ipairs{"q", "k", "v"} do on[name] = on[name] or input[name]:to{device = device} end
+  return on
 end
 
 local function run_row(spec, input, flat, chosen, caches)
   local row = {input = input.name, device = flat.device}
-  for i, field in ipairs(spec.over) do row[field.short] = value_text(chosen[i]) end
+  for i, field in ipairs(spec.over) do row[field.short] = field.labels[chosen[i]] end
   local op = attention.new(flat)
   local on = placed(input, flat.device, caches.placed)
   local made, message = op:plan(on.q, on.k, on.v)
@@ -249,7 +272,7 @@ local TABLE = {
   {"p_max", "P max", "%.5g"}, {"o_rms_error", "RMS err", "%.3g"}, {"error_ratio", "ratio", "%.3f"}, {"time_us", "time us", "%.0f"},
 }
 
--- The table's columns, and how many of the first say what was run.
+-- The table's columns, and how many of the first may stand above rows: those that say what was run, the last only when it has words.
 local function table_columns(self)
   local columns = {}
   local function add(key, heading, format)
@@ -261,10 +284,11 @@ local function table_columns(self)
   for _, field in ipairs(self.over) do
     if field.name ~= "device" then add(field.short, field.short) end
   end
-  local run = #columns
+  local last = self.over[#self.over]
+  local movable = last and type(last.values[1]) == "table" and #columns or #columns - 1
   for _, column in ipairs(TABLE) do add(unpack(column)) end
   columns[#columns + 1] = {key = "pass", heading = "", left = true}
-  return columns, run
+  return columns, movable
 end
 
 local function cell_text(row, column)
@@ -276,13 +300,13 @@ end
 
 function meta.__tostring(self)
   if #self == 0 then return "no rows" end
-  local columns, run = table_columns(self)
+  local columns, movable = table_columns(self)
   local rows = {}
   for i, row in ipairs(self) do
     rows[i] = {note = row.message}
     for c, column in ipairs(columns) do rows[i][c] = cell_text(row, column) end
   end
-  return page.table(columns, rows, run - 1)
+  return page.table(columns, rows, movable)
 end
 
 --- Prints the rows as a table. Returns nothing: the prompt would print it again.
