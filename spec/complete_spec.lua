@@ -46,6 +46,13 @@ describe("completion", function()
     assert.truthy(shown:find("rescale", 1, true))
   end)
 
+  it("offers them inside the config of a sweep, and not beside it", function()
+    assert.equal("eads = ", (complete.at("fa4.sweep{config = {thr")))
+    assert.equal("eshold = ", (complete.at("s = fa4.sweep({inputs = data, config = {rescale = {thr")))
+    assert.equal('rward"', (complete.at("fa4.sweep{config = {kv_order = \"fo")))
+    assert.equal("", (complete.at("fa4.sweep{thr")))
+  end)
+
   it("offers the strings that a field takes", function()
     assert.equal('rward"', (complete.at("fa4.attention{kv_order = \"fo")))
     assert.equal('16"', (complete.at("fa4.randn({2}, {dtype = 'bf")))

@@ -96,7 +96,8 @@ describe("the prompt", function()
   end)
 
   on_terminal("explains functions and config fields after a question mark", function()
-    play({ PROMPT, ask("?attention", "returns"), ask("?fa4.randn", "seed"), ask("?rescale.threshold", "log2"), ask("?", "Ctrl-D"),
+    play({ PROMPT, ask("?attention", "returns"), ask("?fa4.randn", "seed"), ask("?rescale.threshold", "log2"), ask("?kv_order  -- a remark (of mine)", "sink_first"),
+      ask("?", "Ctrl-D"),
       ask("?no_such_name", "nothing of that name"), "send \\x04", "exit 0" })
   end)
 

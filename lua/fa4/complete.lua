@@ -65,13 +65,21 @@ local function open_braces(text)
   return stack
 end
 
+-- Where in a config the end of the text is: "" inside fa4.attention{...} and inside the config of a sweep, "rescale" a group deeper.
+local function config_path(text)
+  local stack = open_braces(text)
+  if stack[1] and stack[1]:find("sweep$") and table.remove(stack, 1) and stack[1] ~= "config" then
+    return nil
+  end
+  return stack[1] and table.concat(stack, ".", 2)
+end
+
 local function config_keys(text, prefix, into)
-  local config, stack = load_config(), open_braces(text)
-  if not config or not config.keys or #stack == 0 or not text:find("[{,]%s*$") then
+  local config, path = load_config(), config_path(text)
+  if not config or not config.keys or not path or not text:find("[{,]%s*$") then
     return false
   end
-  table.remove(stack, 1)
-  local keys = config.keys(table.concat(stack, "."))
+  local keys = config.keys(path)
   for _, key in ipairs(keys or {}) do
     if key:sub(1, #prefix) == prefix then
       into[key] = true
@@ -90,10 +98,8 @@ local function open_choice(text)
   if not name then
     return nil
   end
-  local path, config = open_braces(before), load_config()
-  table.remove(path, 1)
-  path[#path + 1] = name
-  local field = config and config.field and config.field(table.concat(path, "."))
+  local path, config = config_path(before) or "", load_config()
+  local field = config and config.field and config.field(path == "" and name or path .. "." .. name)
   local choices = field and field.choices or CHOICES[name]
   if not choices then
     return nil

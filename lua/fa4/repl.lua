@@ -74,7 +74,8 @@ local function read_chunk()
       return false
     end
     if not text and line:find("^%s*%?") then
-      return function() return complete.help(line:match("^%s*%?%s*(.-)%s*$")) end, "?;"
+      local name = line:gsub("%-%-.*$", ""):match("^%s*%?%s*(.-)[%s;]*$")
+      return function() return complete.help(name) end, "?;"
     end
     text = text and text .. "\n" .. line or line
     local chunk, message, open = repl.compile(text)
