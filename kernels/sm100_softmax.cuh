@@ -237,11 +237,13 @@ struct Softmax {
         Scores x;
         read_scores<MASKED>(x, mask);
         take_turn();
+        bool weighed = false;
         if (!first) {
-            if (weigh_at_once<MASKED>(x, remake)) return;
+            weighed = weigh_at_once<MASKED>(x);
+            if (weighed && !VARIANT.counters) return;
             read_scores<MASKED>(x, remake()); // S is whole: P has not been stored
         }
-        ordinary_step<MASKED>(x, first);
+        ordinary_step<MASKED>(x, first, VARIANT.counters && weighed);
     }
 
     template <bool MASKED> FWD_DEVICE void weigh_row(Scores &x, uint32_t (&packed)[KEYS / 2]) {
@@ -249,8 +251,8 @@ struct Softmax {
         for (int k = 0; k < KEYS; k += 16) weigh<MASKED>(x, k, units, state, packed + k / 2);
     }
 
-    // The block against the old reference. False: a row of the warp does not fit, nothing has been done.
-    template <bool MASKED, class Remake> FWD_DEVICE bool weigh_at_once(Scores &x, const Remake &remake) {
+    // The block against the old reference. False: a row of the warp does not fit, nothing has been done. A build that counts leaves P to do.
+    template <bool MASKED> FWD_DEVICE bool weigh_at_once(Scores &x) {
         const bool regular = fits_polynomial<MASKED>(x, state);
         uint32_t packed[KEYS / 2];
         weigh_row<MASKED>(x, packed);
@@ -262,17 +264,8 @@ struct Softmax {
         if (__any_sync(0xffffffff, !fits)) return false;
         state.sums = ptx::add_rn_f32x2(state.sums, sums);
         if constexpr (VARIANT.counters) {
-            // Scores are read for each purpose anew: weights, their rounded copies and what counting takes are more than the registers.
             count_weights(x);
-            read_scores<MASKED>(x, remake());
-            const float peak = peak_of(x);
-            count_exponent(peak);
-            Tally::add(tally.of(cta.params).spared_rows, tally.exists() && (peak - state.reference) * units.scale_log2 > 0.0f);
-            read_scores<MASKED>(x, remake());
-            weigh_from<0, MASKED>(x);
-            hand_over(mine(cta.smem.bars.p_ready_2));
-            pass_turn();
-            return true;
+            return true; // P is made of S read again: weights, their rounded copies and what counting takes are more than the registers
         }
         if constexpr (VARIANT.mask_class == FWD_FULL) {
             store_weights<0, KEYS>(packed);
@@ -286,18 +279,24 @@ struct Softmax {
         return true;
     }
 
-    // The step with a maximum, warp by warp. O is complete up to the previous block: s_ready of this one followed it.
-    template <bool MASKED> FWD_DEVICE void ordinary_step(Scores &x, bool first) {
-        const float peak = peak_of(x), candidate = candidate_of(x, peak);
-        count_move(candidate, first);
-        const float rescale = move_reference(units, state, candidate);
+    // The step with a maximum, warp by warp. O is complete up to the previous block: s_ready of this one followed it. `weighed`: only P is still to do.
+    template <bool MASKED> FWD_DEVICE void ordinary_step(Scores &x, bool first, bool weighed) {
+        const float peak = peak_of(x);
+        if (!weighed) {
+            const float candidate = candidate_of(x, peak);
+            count_move(candidate, first);
+            const float rescale = move_reference(units, state, candidate);
+            if (VARIANT.counters && !first) Tally::add(tally.of(cta.params).max_fixups, row % 32 == 0);
+            if (owed) await_previous_output();
+            if (__any_sync(0xffffffff, rescale < 1.0f)) rescale_output(Tmem::o(stage) + Tmem::window(warp), rescale);
+        } else {
+            Tally::add(tally.of(cta.params).spared_rows, tally.exists() && (peak - state.reference) * units.scale_log2 > 0.0f);
+        }
         count_exponent(peak);
-        if (VARIANT.counters && !first) Tally::add(tally.of(cta.params).max_fixups, row % 32 == 0);
-        if (owed) await_previous_output();
-        if (__any_sync(0xffffffff, rescale < 1.0f)) rescale_output(Tmem::o(stage) + Tmem::window(warp), rescale);
         weigh_from<0, MASKED>(x);
         hand_over(mine(cta.smem.bars.p_ready_2));
         pass_turn();
+        if (weighed) return;
         state.sums = total(x, state.sums);
         count_weights(x);
     }
