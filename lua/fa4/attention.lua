@@ -292,7 +292,9 @@ function meta.__call(self, q, k, v, outputs)
   if is_last(last, q, k, v, outputs) then return run_checked(last.plan, q, k, v, outputs or NONE, self.flat.report == false) end
   local p, message = plan_for(self, q, k, v)
   if not p then raise("%s", message) end
-  if self.flat.device == "auto" and q.device == "cpu" and p.on_gpu then return run_on_gpu(p, q, k, v, outputs, self.flat.report == false) end
+  if self.flat.device == "auto" and q.device == "cpu" and p.on_gpu then
+    return run_on_gpu(p, q, k, v, outputs, self.flat.report == false)
+  end
   outputs = check_run(p, q, k, v, outputs)
   last.plan, last.q, last.k, last.v, last.o, last.lse = p, q, k, v, outputs.o, outputs.lse
   return run_checked(p, q, k, v, outputs, self.flat.report == false)
