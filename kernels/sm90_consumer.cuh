@@ -1,7 +1,7 @@
 // The softmax role of the Hopper kernel: a warpgroup owns 64 query rows of the tile from Q fragment to stored O.
 //
-// One step, steady state:   issue S' = Q K'^T, issue O += P V, wait for S', a look for scores that move a reference, wait for O (P is
-// free), the weights and packing of P'. Max-free: first half of the weights, wait for O, second half and packing, checks.
+// One step, steady state:   issue S' = Q K'^T, issue O += P V, wait for S', first half of the weights, wait for O (P is free),
+// second half and packing of P', checks. Tiles of 192 rows: a look for scores that move a reference, wait for O, the weights.
 // At a tile's end the same step joins the next tile's first scores with this tile's last P V.
 #ifndef FA4_KERNELS_SM90_CONSUMER_CUH
 #define FA4_KERNELS_SM90_CONSUMER_CUH
@@ -178,7 +178,7 @@ struct Consumer {
         v_ring.advance();
     }
 
-    // Weights of the block in s; max-free: P V of the block before finishing in their middle.
+    // Weights of the block in s, P V of the block before finishing in their middle (where the block is looked at first: before).
     template <bool MASKED> DEVICE void weigh_and_pack(float (&sum)[2]) {
         float shift[2] = {rows.reference[0], rows.reference[1]};
         // In a whole max-free block a row that has seen no key keeps -inf here: its weights become infinite and bring on the redo.
@@ -187,7 +187,7 @@ struct Consumer {
         weights<0, WEIGHTS_BEFORE_WAIT, MASKED>(s, shift, numbers.scale_log2, sum);
         // Never taken (weights are positive): it ends a basic block, or ptxas hoists the wait above the weights.
         if (WEIGHTS_BEFORE_WAIT > 0 && sum[0] + sum[1] < 0.0f) ptx::nanosleep_0();
-        if (MAX_FREE) wait_output();
+        if (!LOOKS) wait_output();
         weights<WEIGHTS_BEFORE_WAIT, 64, MASKED>(s, shift, numbers.scale_log2, sum);
         pack(p, s);
     }
@@ -245,15 +245,19 @@ struct Consumer {
         if (!MAX_FREE && !HAS_STEP_LIST) release(smem.k_load_empty(k_slot));
         prepare_scores<MASKED>(record, step, k_slot);
         float sum[2], alpha[2];
+        bool moved = false;
         if (MAX_FREE) {
             if (MASKED) adopt_references();
-        } else {
+        } else if (LOOKS) {
             bool near = COUNTS || may_move(s, rows);
             wait_output();
             if (near && move_references(s, rows, alpha, numbers, decisions)) rescale(alpha);
+        } else {
+            moved = move_references(s, rows, alpha, numbers, decisions);
         }
         weigh_and_pack<MASKED>(sum);
-        if (MAX_FREE && fix_up<MASKED>(record, step, k_slot, sum, alpha)) rescale(alpha);
+        if (MAX_FREE) moved = fix_up<MASKED>(record, step, k_slot, sum, alpha);
+        if (moved) rescale(alpha);
         if (MAX_FREE && COUNTS) count_spared(s, decisions);
         if (MAX_FREE || HAS_STEP_LIST) release_k(k_slot); // a redo reads K again; a mask reads the step
         rows.sum[0] += sum[0];
@@ -274,7 +278,7 @@ struct Consumer {
         row_max(s, x);
         rows.reference[0] = first_reference(x[0], numbers);
         rows.reference[1] = first_reference(x[1], numbers);
-        if (!MAX_FREE) rows.bound[0] = moving_bits(rows.reference[0], numbers), rows.bound[1] = moving_bits(rows.reference[1], numbers);
+        if (LOOKS) rows.bound[0] = moving_bits(rows.reference[0], numbers), rows.bound[1] = moving_bits(rows.reference[1], numbers);
     }
 
     // ---- results ----
@@ -432,7 +436,7 @@ DEVICE void softmax_role(const FwdParams &params, Smem smem, u32 warp, u32 lane)
         c.release_q();
         c.first_references(next_record, k_slot);
         c.release_k(k_slot);
-        if (!MAX_FREE) c.wait_output();
+        if (LOOKS) c.wait_output();
         c.weigh_and_pack<true>(sum);
         c.rows.sum[0] = sum[0], c.rows.sum[1] = sum[1];
         c.count_first_block(next_record);

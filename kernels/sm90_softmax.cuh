@@ -18,7 +18,7 @@ constexpr float SUM_LIMIT = 1e37f; // a larger sum may hide a weight that is no 
 struct Rows {
     float reference[2];
     float sum[2]; // of this lane's keys; the quad is added up at the end
-    int bound[2]; // ordinary blocks: scores that read as less, as integers, move nothing
+    int bound[2]; // tiles of 192 rows: scores that read as less, as integers, move nothing
 };
 
 // What a lane decided, for counter builds; empty otherwise.
@@ -173,7 +173,7 @@ DEVICE bool move_references(const float (&s)[64], Rows &rows, float (&alpha)[2],
         alpha[h] = moves[h] ? factor : 1.0f;
         rows.sum[h] *= alpha[h];
         rows.reference[h] = moves[h] ? x[h] : rows.reference[h];
-        rows.bound[h] = moving_bits(rows.reference[h], numbers);
+        if (LOOKS) rows.bound[h] = moving_bits(rows.reference[h], numbers);
     }
     return true;
 }
