@@ -75,7 +75,8 @@ fa4_status cuda_device_open(backend *b, const char *device, fa4_error *err) {
     CUDA_TRY(&b->driver, cuStreamCreate, "opening the device", err, &b->stream, CU_STREAM_NON_BLOCKING);
     CUDA_TRY(&b->driver, cuEventCreate, "opening the device", err, &b->from, 0);
     CUDA_TRY(&b->driver, cuEventCreate, "opening the device", err, &b->to, 0);
-    for (int i = 0; i < 2; i++) CUDA_TRY(&b->driver, cuEventCreate, "opening the device", err, &b->staged[i], 0);
+    CUDA_TRY(&b->driver, cuEventCreate, "opening the device", err, &b->done, CU_EVENT_DISABLE_TIMING);
+    for (int i = 0; i < 2; i++) CUDA_TRY(&b->driver, cuEventCreate, "opening the device", err, &b->staged[i], CU_EVENT_DISABLE_TIMING);
     CUDA_TRY(&b->driver, cuMemAlloc_v2, "opening the device", err, &b->nothing, 256);
     return FA4_OK;
 }
@@ -90,6 +91,7 @@ void cuda_device_close(backend *b) {
         for (int i = 0; i < 2; i++)
             if (b->staged[i] != NULL) (void)b->driver.cuEventDestroy_v2(b->staged[i]);
         if (b->nothing != 0) (void)b->driver.cuMemFree_v2(b->nothing);
+        if (b->done != NULL) (void)b->driver.cuEventDestroy_v2(b->done);
         if (b->to != NULL) (void)b->driver.cuEventDestroy_v2(b->to);
         if (b->from != NULL) (void)b->driver.cuEventDestroy_v2(b->from);
         if (b->stream != NULL) (void)b->driver.cuStreamDestroy_v2(b->stream);

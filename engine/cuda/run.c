@@ -138,8 +138,8 @@ static void doubt_lists(backend *b) {
 fa4_status cuda_finish(backend *b, fa4_error *err) {
     if (!b->queued) return FA4_OK;
     FA4_TRY(cuda_enter(b, err));
-    CUDA_TRY(&b->driver, cuEventRecord, "running queued kernels", err, b->to, b->stream);
-    fa4_status status = cuda_wait(b, b->to, "running queued kernels", err);
+    CUDA_TRY(&b->driver, cuEventRecord, "running queued kernels", err, b->done, b->stream);
+    fa4_status status = cuda_wait(b, b->done, "running queued kernels", err);
     if (status == FA4_OK) b->queued = false;
     else doubt_lists(b);
     return status;
