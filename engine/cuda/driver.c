@@ -31,7 +31,7 @@ static fa4_status resolve(cuda_driver *driver, const char *name, fa4_error *err)
     memcpy(&driver->call, &address, sizeof address);
     CUDA_CALLS(CUDA_RESOLVE)
 #undef CUDA_RESOLVE
-    /* From CUDA 12.8 on; the first one looks for failures of pending work too, 2.8 us that cuEventQuery has spent already. */
+    /* From CUDA 12.8 on. On an H200 the older one took 2.8 to 3.3 us of each waited call. */
     address = dlsym(driver->library, "cuEventElapsedTime_v2");
     if (address != NULL) memcpy(&driver->cuEventElapsedTime, &address, sizeof address);
     return FA4_OK;
