@@ -1,7 +1,7 @@
 // The softmax role of the Hopper kernel: a warpgroup owns 64 query rows of the tile from Q fragment to stored O.
 //
 // One step, steady state:   issue S' = Q K'^T, issue O += P V, wait for S', first half of the weights, wait for O (P is free),
-// second half and packing of P', checks. Tiles of 192 rows: a look for scores that move a reference, wait for O, the weights.
+// second half and packing of P', checks. Dim 64 with a maximum: a look for scores that move a reference, wait for O, the weights.
 // At a tile's end the same step joins the next tile's first scores with this tile's last P V.
 #ifndef FA4_KERNELS_SM90_CONSUMER_CUH
 #define FA4_KERNELS_SM90_CONSUMER_CUH

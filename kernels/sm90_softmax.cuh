@@ -18,7 +18,7 @@ constexpr float SUM_LIMIT = 1e37f; // a larger sum may hide a weight that is no 
 struct Rows {
     float reference[2];
     float sum[2]; // of this lane's keys; the quad is added up at the end
-    int bound[2]; // tiles of 192 rows: scores that read as less, as integers, move nothing
+    int bound[2]; // where blocks are looked at first: scores that read as less, as integers, move nothing
 };
 
 // What a lane decided, for counter builds; empty otherwise.
