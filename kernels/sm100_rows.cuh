@@ -260,9 +260,13 @@ FWD_DEVICE ptx::Pair total(const Scores &x, ptx::Pair start) {
 
 FWD_DEVICE float inverse_sum(const Row &row) { return row.unseen() ? HIDDEN_ROW : ptx::rcp_rn(row.sum()); }
 
-// Natural logarithm of the sum of exponentials of the scaled scores.
+// Natural logarithm of the sum of exponentials of the scaled scores. The sum's exponent is added to the reference first: what moved between the two by
+// whole units leaves no trace.
 FWD_DEVICE float log_sum_exp(const Units &units, const Row &row) {
     if (row.unseen()) return MINUS_INFINITY;
     constexpr float LN_2 = 0.69314718f;
-    return (ptx::lg2_approx(row.sum()) + units.level(row.reference)) * LN_2;
+    const float sum = row.sum();
+    const uint32_t bits = __float_as_uint(sum);
+    const float exponent = (float)((int)(bits >> 23) - 127), mantissa = __uint_as_float((bits & 0x7fffff) | 0x3f800000);
+    return sum == sum ? (ptx::lg2_approx(mantissa) + (exponent + units.level(row.reference))) * LN_2 : sum;
 }

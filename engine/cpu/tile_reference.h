@@ -26,7 +26,9 @@ static double far_reference(const cpu_job *job, const cpu_rows *rows, int32_t ro
 /* The natural logarithm of a row's sum of exponentials, in the kernels' steps (f32, log2 units), so that bits are theirs. */
 static float log_sum_exp(const cpu_job *job, const cpu_rows *rows, int32_t row, float sum) {
     if (is_far_row(rows, row)) return (float)(log((double)sum) + far_reference(job, rows, row));
-    return ((float)log2((double)sum) + rows->reference_log2[row]) * 0.69314718f;
+    int exponent;
+    float mantissa = 2 * frexpf(sum, &exponent);
+    return ((float)log2((double)mantissa) + ((float)(exponent - 1) + rows->reference_log2[row])) * 0.69314718f;
 }
 
 static float reference_units(const cpu_job *job, float reference) {
